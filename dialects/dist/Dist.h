@@ -35,6 +35,10 @@ namespace tessera::dist {
 /// The collective that yields a value, itself or by its wait; null where another operator does.
 CollectiveInterface collectiveOf(mlir::Value value);
 
+/// The copy that a loop carries and that `next`, which its body yields, takes the place of; null where the
+/// body does not yield it.
+mlir::BlockArgument carriedBefore(mlir::Value next);
+
 } // namespace tessera::dist
 
 #endif

@@ -311,6 +311,13 @@ CollectiveInterface collectiveOf(Value value) {
   return value.getDefiningOp<CollectiveOp>();
 }
 
+BlockArgument carriedBefore(Value next) {
+  for (OpOperand &use : next.getUses())
+    if (isa<YieldOp>(use.getOwner()))
+      return use.getOwner()->getBlock()->getArgument(use.getOperandNumber());
+  return nullptr;
+}
+
 LogicalResult CollectiveOp::verify() { return verifyCollective(*this, getResult().getType()); }
 
 LogicalResult CollectiveStartOp::verify() {
@@ -478,6 +485,24 @@ ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &state) {
                  parser.parseOptionalAttrDict(state.attributes));
 }
 
+// Copies are changed where they lie, for nothing copies within a tier: the first one is nobody else's, and the
+// next one arrives when the one before has been read.
+static LogicalResult verifyCarriedCopy(LoopOp loop, Value init, BlockArgument carried, Value next) {
+  if (!init.hasOneUse() || init.getDefiningOp<ReadCopyOp>())
+    return loop.emitOpError("changes the copy that it begins with, which is a variable's or used elsewhere");
+  if (next == carried)
+    return success();
+  auto arrived = next.getDefiningOp<OffloadWaitOp>();
+  Operation *start = arrived ? arrived.getTransfer().getDefiningOp() : nullptr;
+  if (!start || start->getBlock() != loop.getBody() || !next.hasOneUse())
+    return loop.emitOpError("carries on a copy that no offload of its body brings for that alone");
+  for (Operation *reader : carried.getUsers())
+    for (Operation *wait : reader->getUsers())
+      if (wait->getBlock() != loop.getBody() || start->isBeforeInBlock(wait))
+        return start->emitOpError("brings a copy over the one before, which is read until behind it");
+  return success();
+}
+
 LogicalResult LoopOp::verify() {
   if (int64_t(getTimes()) < 1)
     return emitOpError("runs ") << int64_t(getTimes()) << " times; expected at least 1";
@@ -487,6 +512,9 @@ LogicalResult LoopOp::verify() {
   auto yield = dyn_cast_or_null<YieldOp>(getBody()->empty() ? nullptr : &getBody()->back());
   if (!yield || yield.getValues().getTypes() != results)
     return emitOpError("must end in a dist.yield of ") << results.size() << " values of the types it carries";
+  for (auto [init, carried, next] : llvm::zip(getInits(), getCarried(), yield.getValues()))
+    if (isa<CopyType>(init.getType()) && failed(verifyCarriedCopy(*this, init, carried, next)))
+      return failure();
   return success();
 }
 

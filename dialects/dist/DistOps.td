@@ -299,7 +299,7 @@ def Dist_HostStartOp : Dist_Op<"host_start"> {
       DictionaryAttr:$settings);
   let results = (outs Dist_HostCallType:$call);
   let assemblyFormat = [{
-    $function `(` $sources `)` `changes` $changes `with` $settings attr-dict `:` qualified(type($sources)) `->` qualified(type($call))
+    $function `(` $sources `)` `changes` $changes `with` $settings attr-dict (`:` qualified(type($sources))^)? `->` qualified(type($call))
   }];
   let hasVerifier = 1;
 }
@@ -385,7 +385,8 @@ def Dist_LoopOp : Dist_Op<"loop", [SingleBlock, RecursiveMemoryEffects, Recursiv
   let description = [{
     In the body the coordinate of the axis `"micro"` is the iteration. The body may use values from above.
     `%sum = dist.loop times 4 iter_args(%acc = %zero : tensor<8xf32>) { ... dist.yield %next : tensor<8xf32>
-    }`
+    }` A copy that it carries lies in one place: an offload in the body brings the next one over the one
+    before.
   }];
   let arguments = (ins I64Attr:$times, Variadic<AnyType>:$inits);
   let results = (outs Variadic<AnyType>:$results);

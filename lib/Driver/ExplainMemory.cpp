@@ -162,8 +162,8 @@ void Printer::value(int index) {
     os << "    comes up in each of " << program.step.loop.times
        << " turns of the loop, and is on the host when one begins and when it ends\n";
   if (traced.made >= 0)
-    os << "    the host converts it in each step, in the first " << timeText(traced.made)
-       << ", and it comes up from there\n";
+    os << "    the host " << (traced.zeros < 0 ? "converts it" : "fills it with zeros")
+       << " in each step, in the first " << timeText(traced.made) << ", and it comes up from there\n";
   for (const tiers::Alternative &gap : gaps[index]) {
     bool isRound = traced.rests && size_t(gap.gap) + 1 == traced.uses.size();
     const tiers::Move *move = moveOf(gap);

@@ -133,6 +133,8 @@ LogicalResult ExecEmitter::emitUnpack(dist::UnpackOp op) {
 LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
   for (auto [init, result] : llvm::zip(op.getInits(), op.getResults())) {
     int buffer = storage.of(result);
+    if (isa<dist::CopyType>(init.getType()))
+      continue; // made where it lies
     auto type = cast<RankedTensorType>(init.getType());
     auto constant = init.getDefiningOp<nn::ConstantOp>();
     auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;

@@ -31,25 +31,40 @@ static bool addsUp(Operation *op, Value sum) {
          llvm::all_of(op->getOperandTypes(), [&](Type type) { return type == sum.getType(); });
 }
 
-// The gradients that updates read, and what these are views, parts, sums or reductions of. An update on the
-// host has its numbers before what it changes, so that what it reads behind is the gradient.
+// The values that a gradient's is a view, a part, a sum, a reduction or a copy of.
+static SmallVector<Value> gradientsOf(Value gradient) {
+  Operation *def = gradient.getDefiningOp();
+  if (!def)
+    return {};
+  if (auto arrived = dyn_cast<dist::PrefetchWaitOp>(def))
+    return {arrived.getTransfer().getDefiningOp<dist::PrefetchStartOp>().getSource()};
+  if (auto arrived = dyn_cast<dist::OffloadWaitOp>(def))
+    return {arrived.getTransfer().getDefiningOp<dist::OffloadStartOp>().getSource()};
+  if (auto loop = dyn_cast<dist::LoopOp>(def); loop && isa<dist::CopyType>(gradient.getType()))
+    return {loop.getInits()[cast<OpResult>(gradient).getResultNumber()]};
+  if (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp,
+          dist::FlattenOp, exec::OwnOp>(def) ||
+      isView(def) || addsUp(def, gradient))
+    return def->getOperands();
+  return {};
+}
+
+// The gradients that updates read, and what these are made of. An update on the host has its numbers before
+// what it changes, so that what it reads behind is the gradient.
 void Storage::findGradients(func::FuncOp func) {
   SmallVector<Value> open;
   func.walk([&](nn::UpdateOp update) { open.push_back(update.getGradient()); });
   func.walk([&](dist::HostStartOp call) {
     for (auto [i, source] : llvm::enumerate(call.getSources()))
-      if (auto arrived = source.getDefiningOp<dist::OffloadWaitOp>();
-          arrived && !call.getChanges().empty() && int64_t(i) > call.getChanges().front())
-        open.push_back(arrived.getTransfer().getDefiningOp<dist::OffloadStartOp>().getSource());
+      if (source.getDefiningOp<dist::OffloadWaitOp>() || source.getDefiningOp<dist::LoopOp>())
+        if (!call.getChanges().empty() && int64_t(i) > call.getChanges().front())
+          open.push_back(source);
   });
   while (!open.empty()) {
     Value value = open.pop_back_val();
     Operation *def = value.getDefiningOp();
-    if (gradients.insert(value).second && def &&
-        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp,
-             dist::UnpackOp, dist::FlattenOp, exec::OwnOp>(def) ||
-         isView(def) || addsUp(def, value)))
-      llvm::append_range(open, def->getOperands());
+    if (gradients.insert(value).second)
+      llvm::append_range(open, gradientsOf(value));
     // What the library computes in place of an operand.
     const nn::LibraryCall *call = def ? callOf(def) : nullptr;
     if (call)
@@ -163,6 +178,16 @@ bool Storage::diesAt(Value value, Operation *op) const {
   if (value.getParentBlock() != op->getBlock())
     return false;
   return list[buffer].end <= liveness.start(op) + 1;
+}
+
+// Whether `value` is one that a loop carries, which a turn reads no more behind `op`, and `result` what the
+// loop carries on in its place.
+bool Storage::isCarriedOnBy(Value value, Operation *op, Value result) const {
+  auto carried = dyn_cast<BlockArgument>(value);
+  if (!carried || carried.getOwner() != op->getBlock() || !isa<dist::LoopOp>(op->getParentOp()))
+    return false;
+  Value next = op->getBlock()->getTerminator()->getOperand(carried.getArgNumber());
+  return viewed(next) == result && liveness.lastUse(carried) <= liveness.start(op);
 }
 
 StringRef Storage::categoryOf(Value value) const {

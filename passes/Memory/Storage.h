@@ -92,6 +92,7 @@ private:
   bool hasPlace(mlir::Value value) const { return places.contains(value); }
   void extend(int buffer, int64_t end);
   bool diesAt(mlir::Value value, mlir::Operation *op) const;
+  bool isCarriedOnBy(mlir::Value value, mlir::Operation *op, mlir::Value result) const;
   llvm::StringRef categoryOf(mlir::Value value) const;
 
   // VisitStorage.cpp: operators in program order.

@@ -55,23 +55,28 @@ void Storage::visit(Operation &op) {
   }
 }
 
-// One pair only: each is known to be safe by itself, not with another.
+// One pair only: each is known to be safe by itself, not with another. Rather one that the loop carries on,
+// which would be copied else.
 std::optional<std::pair<int, int>> Storage::kernelInPlace(exec::ApplyOp op, func::FuncOp kernel) const {
   auto pairs = kernel ? exec::kInPlace.of(kernel) : ArrayAttr();
-  if (!pairs)
-    return std::nullopt;
-  for (Attribute attr : pairs) {
+  std::optional<std::pair<int, int>> first;
+  for (Attribute attr : pairs ? pairs : ArrayAttr::get(op.getContext(), {})) {
     auto pair = cast<DenseI64ArrayAttr>(attr);
     Value operand = op.getOperands()[pair[0]], result = op.getResult(pair[1]);
     bool once = llvm::count(op.getOperands(), operand) == 1;
     bool shared = llvm::any_of(op.getOperands(), [&](Value other) {
       return other != operand && isa<RankedTensorType>(other.getType()) && of(other) == of(operand);
     });
-    if (once && !shared && !hasPlace(result) &&
-        dist::bytesOf(operand.getType()) == dist::bytesOf(result.getType()) && diesAt(operand, op))
-      return std::pair<int, int>(pair[0], pair[1]);
+    if (!once || shared || hasPlace(result) ||
+        dist::bytesOf(operand.getType()) != dist::bytesOf(result.getType()))
+      continue;
+    std::pair<int, int> found(pair[0], pair[1]);
+    if (isCarriedOnBy(operand, op, result))
+      return found;
+    if (!first && diesAt(operand, op))
+      first = found;
   }
-  return std::nullopt;
+  return first;
 }
 
 void Storage::visitKernel(exec::ApplyOp op) {
@@ -101,7 +106,7 @@ void Storage::visitLibrary(Operation &op, const nn::LibraryCall &call) {
     // The update of a variable happens in it, when nothing reads the old value afterwards.
     nn::VariableOp variable = updatedBy(result);
     bool updatesIt = variable && list[of(operand)].variable == variable && liveness.lastUse(operand) <= at;
-    if (updatesIt || diesAt(operand, &op))
+    if (updatesIt || diesAt(operand, &op) || isCarriedOnBy(operand, &op, result))
       takeOver(result, of(operand));
     else
       define(result);
@@ -157,7 +162,7 @@ void Storage::visitCollective(Operation &op) {
 }
 
 // What arrives has its bytes from the start; a copy of a variable's new value arrives where the variable
-// rests.
+// rests, and one that a loop carries on where the one before lies.
 void Storage::visitTransfer(Operation &op) {
   Operation *wait = *op.getResult(0).user_begin();
   Value result = wait->getResult(0), source = op.getOperand(0);
@@ -165,22 +170,26 @@ void Storage::visitTransfer(Operation &op) {
   auto copy = dyn_cast<dist::CopyType>(result.getType());
   if (auto variable = copy ? replacedBy(result, begin) : nn::VariableOp())
     return takeOver(result, ofVariable(variable));
+  if (auto carried = copy ? dist::carriedBefore(result) : BlockArgument())
+    return takeOver(result, of(carried));
   StringRef category = list[of(source)].category;
   bind(result, create(dist::bytesOf(result.getType()), begin, end + 1, category,
                       copy ? copy.getTier() : Tier::Device));
 }
 
 // What it changes is changed in place; what it makes has its bytes from the start, and is what its first
-// source is: converted copies of parameters count as these.
+// source is: converted copies of parameters count as these. Made of nothing, it is what it is used for.
 void Storage::visitHostCall(dist::HostStartOp op) {
   Operation *wait = *op.getCall().user_begin();
   size_t changes = op.getChanges().size();
-  StringRef category = op.getSources().empty() ? "activations" : list[of(op.getSources().front())].category;
   for (auto [result, place] : llvm::zip(wait->getResults(), op.getChanges()))
     takeOver(result, of(op.getSources()[place]));
-  for (Value made : wait->getResults().drop_front(changes))
+  for (Value made : wait->getResults().drop_front(changes)) {
+    StringRef category =
+        op.getSources().empty() ? categoryOf(made) : list[of(op.getSources().front())].category;
     bind(made, create(dist::bytesOf(made.getType()), liveness.start(op), liveness.end(wait) + 1, category,
                       Tier::Host));
+  }
 }
 
 void Storage::visitPack(dist::PackOp op) {
@@ -220,10 +229,13 @@ void Storage::visitUnpack(dist::UnpackOp op) {
   parts[op] = members;
 }
 
-// Carried values keep one buffer from before the loop to its last use behind it.
+// Carried values keep one buffer from before the loop to its last use behind it, copies that of the first one.
 void Storage::visitLoop(dist::LoopOp op) {
-  for (auto [carried, result] : llvm::zip(op.getCarried(), op.getResults())) {
-    define(result);
+  for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {
+    if (isa<dist::CopyType>(init.getType()))
+      takeOver(result, of(init));
+    else
+      define(result);
     bind(carried, of(result));
     extend(of(result), liveness.end(op) + 1);
   }

@@ -30,7 +30,8 @@ PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, 
   for (Operation *op : trace.ops)
     placed.operators.push_back(labelOf(op));
   for (auto [traced, each] : llvm::zip(trace.traced, said)) {
-    std::string module = traced.variable ? "" : modulePath(traced.value.getLoc()).str();
+    std::string module =
+        traced.variable ? "" : modulePath(makerOf(cast<OpResult>(traced.value))->getLoc()).str();
     placed.values.push_back(
         {each.name, module, each.what.str(), originOf(each.exact ? each.exact : each.place)});
   }

@@ -19,6 +19,12 @@ std::string tessera::labelOf(Operation *op) {
   return op->getName().stripDialect().str();
 }
 
+Operation *tessera::makerOf(OpResult value) {
+  auto loop = dyn_cast<dist::LoopOp>(value.getOwner());
+  Value yielded = loop ? loop.getBody()->getTerminator()->getOperand(value.getResultNumber()) : Value();
+  return yielded && yielded.getDefiningOp() ? makerOf(cast<OpResult>(yielded)) : value.getOwner();
+}
+
 // All nodes that a location stands for, and their modules.
 static void addNames(Location loc, SmallVectorImpl<std::string> &names) {
   if (auto name = dyn_cast<NameLoc>(loc))
@@ -37,19 +43,16 @@ llvm::DenseMap<Value, ValueName> tessera::valueNames(func::FuncOp func) {
   func.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (isView(op) || isa<nn::ReadOp, dist::PrefetchWaitOp>(op)) // the same value again
       return;
-    std::string label = labelOf(op);
-    for (Value value : op->getResults())
-      if (isa<RankedTensorType>(value.getType())) {
-        bases[value] = label;
-        ++count[label];
-      }
+    for (OpResult value : op->getResults())
+      if (isa<RankedTensorType>(value.getType()))
+        ++count[bases[value] = labelOf(makerOf(value))];
   });
   llvm::DenseMap<Value, ValueName> names;
   for (auto &[value, base] : bases) {
     ValueName &name = names[value];
     name.own = count[base] > 1 ? base + "#" + std::to_string(++number[base]) : base;
     name.all = {name.own, base};
-    addNames(value.getLoc(), name.all);
+    addNames(makerOf(cast<OpResult>(value))->getLoc(), name.all);
   }
   return names;
 }

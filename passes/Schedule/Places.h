@@ -19,6 +19,8 @@ struct ValueName {
 
 /// The names of what the operators of a function make, those of loops among them.
 llvm::DenseMap<mlir::Value, ValueName> valueNames(mlir::func::FuncOp func);
+/// The operator that makes a value: of what a loop yields the one in its body.
+mlir::Operation *makerOf(mlir::OpResult value);
 /// An operator for people: its node, else what it is.
 std::string labelOf(mlir::Operation *op);
 

@@ -3,6 +3,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/CollectiveSize.h"
 #include "dialects/nn/Work.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/Memory/Liveness.h"
 #include "runtime/machine/host_work.h"
 
@@ -115,6 +116,14 @@ int64_t TierTrace::madeAt(Operation *op) const {
 }
 
 bool TierTrace::isOutside(Value value) const { return value.getParentBlock() != body; }
+
+// Whether the value becomes one that the loop carries.
+bool TierTrace::isCarried(Value value) const {
+  return value.getParentBlock() == body &&
+         llvm::any_of(value.getUsers(), [&](Operation *user) {
+           return user == body->getTerminator() || (isView(user) && isCarried(user->getResult(0)));
+         });
+}
 
 // Where the value and its views are read. What a collective has begun with it reads until it is waited for.
 void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
@@ -254,7 +263,7 @@ void TierTrace::addCopies(const Storage &storage) {
       uses[position] = position == first;
     addUses(wait.getResult(), uses);
     bool hasGap = uses.rbegin()->first - uses.begin()->first + 1 > int64_t(uses.size());
-    if (hasGap && !isAssigned)
+    if (hasGap && !isAssigned && !isCarried(wait.getResult()))
       add({nn::VariableOp(), wait.getResult()}, storage.buffers()[storage.of(wait.getResult())].bytes, uses);
   }
 }
@@ -276,6 +285,8 @@ void TierTrace::addActivations(const Storage &storage) {
       if (buffer.whole >= 0 || buffer.variable || buffer.tier != Tier::Device ||
           wholes.contains(storage.of(value)))
         continue;
+      if (isa<dist::LoopOp>(op) && addSum(cast<OpResult>(value), storage))
+        continue;
       std::map<int64_t, bool> uses;
       addUses(value, uses);
       uses.try_emplace(madeAt(op), false);
@@ -285,11 +296,46 @@ void TierTrace::addActivations(const Storage &storage) {
         isAssigned |= it->first < end && isa<nn::AssignOp>(ops[it->first]);
       }
       // Outputs stay, and so does what becomes a variable, which moves as such.
-      bool isCarried = op->getBlock() == body && uses.count(step.loop.end);
-      if (hasGap && !isAssigned && !isCarried && !uses.count(end))
+      if (hasGap && !isAssigned && !isCarried(value) && !uses.count(end))
         add({nn::VariableOp(), value}, buffer.bytes, uses);
     }
   }
+}
+
+// What the loop carries and each turn changes in place, zeros at first: it is there from the loop's beginning,
+// or comes up in each turn. False for what else a loop yields.
+bool TierTrace::addSum(OpResult result, const Storage &storage) {
+  auto loop = cast<dist::LoopOp>(result.getOwner());
+  unsigned number = result.getResultNumber();
+  Value carried = loop.getCarried()[number], next = body->getTerminator()->getOperand(number);
+  while (next.getDefiningOp() && isView(next.getDefiningOp()))
+    next = next.getDefiningOp()->getOperand(0);
+  Operation *writer = next.getDefiningOp();
+  auto zeros = loop.getInits()[number].getDefiningOp<nn::ConstantOp>();
+  auto type = cast<RankedTensorType>(result.getType());
+  if (!zeros || !matchPattern(zeros.getResult(), m_AnyZeroFloat()) || !writer || writer->getBlock() != body ||
+      storage.of(next) != storage.of(carried))
+    return false;
+  std::map<int64_t, bool> uses, after;
+  addUses(carried, uses);
+  addUses(next, after);
+  after.erase(step.loop.end);
+  // What reads the new value has it where it was made.
+  int64_t written = positionOf(writer), last = after.empty() ? written : after.rbegin()->first;
+  for (int64_t position = written; position <= last; ++position)
+    uses[position] = position == written;
+  addUses(result, uses);
+  if (uses.count(step.loop.end) || uses.count(int64_t(ops.size())) ||
+      llvm::any_of(uses, [&](auto &use) { return isa<nn::AssignOp>(ops[use.first]); }))
+    return false;
+  tiers::Value &value = add({nn::VariableOp(), result}, storage.buffers()[storage.of(result)].bytes, uses);
+  value.zeros = int(step.conversions.size());
+  conversions.push_back({{}, type});
+  tiers::Conversion &made = step.conversions.emplace_back();
+  made.results = {int(traced.size()) - 1};
+  made.seconds =
+      secondsOnHost("fill", type.getNumElements(), dist::Machine::of(block->getParentOp()));
+  return true;
 }
 
 static Value rootOf(Value value) {

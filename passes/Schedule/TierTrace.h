@@ -32,7 +32,7 @@ struct TierTrace {
     nn::LibraryCall call;
   };
 
-  /// Conversions of a parameter to a half type, as the device makes them.
+  /// Conversions of a parameter to a half type, as the device makes them; or zeros.
   struct TracedConversion {
     llvm::SmallVector<exec::ApplyOp> ops;
     mlir::Type type; // of what each yields
@@ -63,6 +63,7 @@ struct TierTrace {
 private:
   void addVariables(const Storage &storage, Chooser choose);
   void addActivations(const Storage &storage);
+  bool addSum(mlir::OpResult result, const Storage &storage);
   void addUpdates(const Storage &storage);
   void addConversions(const Storage &storage);
   std::optional<int> findOrAdd(mlir::Value value, const Storage &storage);
@@ -73,6 +74,7 @@ private:
   std::pair<int64_t, int64_t> arrival(mlir::Value copy) const;
   tiers::Value &add(Traced what, int64_t bytes, const std::map<int64_t, bool> &uses);
   int64_t madeAt(mlir::Operation *op) const;
+  bool isCarried(mlir::Value value) const;
   bool isOutside(mlir::Value value) const;
   void addUses(mlir::Value value, std::map<int64_t, bool> &uses) const;
 

@@ -29,6 +29,12 @@ Value assigned(Operation *assign) {
   return cast<nn::AssignOp>(assign).getValue();
 }
 
+// What the loop carries on to the next turn, and has at the end as `sum`.
+OpOperand &carriedOn(OpResult sum) {
+  Operation *yield = cast<dist::LoopOp>(sum.getOwner()).getBody()->getTerminator();
+  return yield->getOpOperand(sum.getResultNumber());
+}
+
 class TransferEmitter {
 public:
   TransferEmitter(const TierTrace &trace, const tiers::HostPlaces &host)
@@ -43,7 +49,9 @@ private:
     Value copy, transfer;
     Value call;                  // that makes the copy
     Operation *assign = nullptr; // nn.assign, or dist.assign_copy
-    int64_t written = -1;        // where the variable's new value is made
+    OpResult sum;                // of the loop that carries it as a copy,
+    Value behind;                // and what stands for it behind the loop until it has come up
+    int64_t written = -1;        // where the variable's new value is made, or the sum's in a turn
   };
 
   Moving &find(int index);
@@ -61,8 +69,12 @@ private:
   void eraseDead(Block &in);
   Value shared(Value value);
   SmallVector<int> conversionsInOrder() const;
+  Value startHost(Location loc, StringRef function, Type made, ValueRange sources,
+                  ArrayRef<NamedAttribute> settings);
   void startConversion(int number);
+  void startZeros(int number);
   void endConversion(Moving &moving);
+  void carry(Moving &moving);
   void startUpdate(int number);
   void endUpdate(int number);
   void endUpdates();
@@ -114,9 +126,9 @@ TransferEmitter::Moving &TransferEmitter::find(int index) {
 
 // What is there behind the operator before `position`.
 Value TransferEmitter::current(Moving &moving, int64_t position) {
-  if (moving.assign && moving.written >= 0 && moving.written < position) {
+  if ((moving.assign || moving.sum) && moving.written >= 0 && moving.written < position) {
     // Made in another shape, perhaps: the reshape may stand further down.
-    Value made = assigned(moving.assign);
+    Value made = moving.sum ? carriedOn(moving.sum).get() : assigned(moving.assign);
     SmallVector<Operation *> views;
     for (Operation *def = made.getDefiningOp(); def && isView(def); def = def->getOperand(0).getDefiningOp())
       views.push_back(def);
@@ -146,6 +158,12 @@ void TransferEmitter::startOffload(Moving &moving, int64_t position) {
 void TransferEmitter::endOffload(Moving &moving) {
   auto type = cast<dist::TransferType>(moving.transfer.getType()).getArrival();
   moving.copy = dist::OffloadWaitOp::create(b, moving.transfer.getLoc(), type, moving.transfer);
+  if (!moving.sum)
+    return;
+  // Here ends the turn, for this value.
+  carriedOn(moving.sum).set(moving.copy);
+  moving.copy = moving.sum;
+  moving.now = {moving.behind};
 }
 
 void TransferEmitter::startPrefetch(Moving &moving) {
@@ -204,10 +222,22 @@ SmallVector<int> TransferEmitter::conversionsInOrder() const {
   return llvm::to_vector(llvm::make_second_range(order));
 }
 
+// A function that makes a copy of the type.
+Value TransferEmitter::startHost(Location loc, StringRef function, Type made, ValueRange sources,
+                                 ArrayRef<NamedAttribute> settings) {
+  auto type = cast<RankedTensorType>(made);
+  SmallVector<NamedAttribute> attrs(settings);
+  attrs.push_back(b.getNamedAttr("count", b.getI64IntegerAttr(type.getNumElements())));
+  attrs.push_back(b.getNamedAttr("dtype", b.getStringAttr(exec::dtypeName(type.getElementType()))));
+  return dist::HostStartOp::create(b, loc, dist::HostCallType::get(b.getContext(), {below(type)}), function,
+                                   sources, ArrayRef<int64_t>(), b.getDictionaryAttr(attrs));
+}
+
 void TransferEmitter::startConversion(int number) {
   const tiers::Conversion &conversion = trace.step.conversions[number];
   ArrayRef<exec::ApplyOp> ops = trace.conversions[number].ops;
-  auto type = cast<RankedTensorType>(exec::ApplyOp(ops.front()).getResult(0).getType());
+  if (ops.empty())
+    return startZeros(number);
   Value parameter = find(conversion.parameter).copy;
   Moving &moving = values[conversion.results.front()];
   moving.now.clear();
@@ -215,12 +245,20 @@ void TransferEmitter::startConversion(int number) {
     moving.now.push_back(op.getResult(0));
     converted.insert(op);
   }
-  auto attrs = b.getDictionaryAttr(
-      {b.getNamedAttr("count", b.getI64IntegerAttr(type.getNumElements())),
-       b.getNamedAttr("dtype", b.getStringAttr(type.getElementType().isBF16() ? "bf16" : "f16"))});
-  auto call = dist::HostCallType::get(b.getContext(), {below(type)});
-  moving.call = dist::HostStartOp::create(b, exec::ApplyOp(ops.front()).getLoc(), call, "convert", parameter,
-                                          ArrayRef<int64_t>(), attrs);
+  moving.call = startHost(exec::ApplyOp(ops.front()).getLoc(), "convert", trace.conversions[number].type,
+                          parameter, {});
+}
+
+// What a sum begins with.
+void TransferEmitter::startZeros(int number) {
+  int index = trace.step.conversions[number].results.front();
+  Moving &moving = values[index];
+  moving.sum = cast<OpResult>(trace.traced[index].value);
+  moving.call = startHost(carriedOn(moving.sum).get().getLoc(), "fill", moving.sum.getType(), {},
+                          b.getNamedAttr("value", b.getF64FloatAttr(0)));
+  for (const tiers::Use &use : trace.step.values[index].uses)
+    if (use.writes)
+      moving.written = use.position;
 }
 
 void TransferEmitter::endConversion(Moving &moving) {
@@ -229,6 +267,28 @@ void TransferEmitter::endConversion(Moving &moving) {
   auto type = cast<dist::HostCallType>(moving.call.getType());
   moving.copy =
       dist::HostWaitOp::create(b, moving.call.getLoc(), type.getResults(), moving.call).getResult(0);
+  if (moving.sum)
+    carry(moving);
+}
+
+// The loop has it as a copy from here on. What reads it reads casts, until it has come up.
+void TransferEmitter::carry(Moving &moving) {
+  auto loop = cast<dist::LoopOp>(moving.sum.getOwner());
+  unsigned number = moving.sum.getResultNumber();
+  BlockArgument carried = loop.getCarried()[number];
+  loop->setOperand(number, moving.copy);
+  OpBuilder::InsertionGuard guard(b);
+  auto lower = [&](Value value) {
+    auto cast = UnrealizedConversionCastOp::create(b, value.getLoc(), value.getType(), value);
+    value.replaceAllUsesExcept(cast.getResult(0), cast);
+    value.setType(moving.copy.getType());
+    return cast.getResult(0);
+  };
+  b.setInsertionPointToStart(loop.getBody());
+  moving.now = {lower(carried)};
+  b.setInsertionPointAfter(loop);
+  moving.behind = lower(moving.sum);
+  moving.copy = carried;
 }
 
 void TransferEmitter::startUpdate(int number) {
@@ -364,12 +424,13 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
   return count;
 }
 
-// Reads, and views of what is gone.
+// Reads, views of what is gone, and what stood for something.
 void TransferEmitter::eraseDead(Block &in) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(in))) {
     if (auto loop = dyn_cast<dist::LoopOp>(op))
       eraseDead(*loop.getBody());
-    if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp>(op) || converted.contains(&op)) &&
+    if ((isView(&op) || converted.contains(&op) ||
+         isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp, nn::ConstantOp, UnrealizedConversionCastOp>(op)) &&
         op.use_empty())
       op.erase();
   }
@@ -381,7 +442,7 @@ std::string tessera::movedText(const TierTrace &trace, ArrayRef<tiers::Move> mov
   llvm::MapVector<StringRef, std::pair<llvm::SmallSet<int, 16>, int64_t>> moved;
   for (const tiers::Move &move : moves) {
     nn::VariableOp variable = trace.traced[move.value].variable;
-    bool isConverted = trace.step.values[move.value].made >= 0;
+    bool isConverted = trace.step.values[move.value].kind == tiers::Kind::Parameter;
     auto &[values, bytes] = moved[variable      ? TierTrace::categoryOf(variable)
                                   : isConverted ? "parameters"
                                                 : "activations"];

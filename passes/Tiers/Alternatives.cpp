@@ -34,11 +34,11 @@ std::vector<Alternative> tessera::tiers::alternatives(const Step &step, const Pl
   // What is decided could be decided otherwise, too.
   Step open = step;
   for (Value &value : open.values) {
-    if (value.sinksInto >= 0) {
-      value.always = {static_cast<int>(value.uses.size()) - 2};
-    } else if (!value.turns) { // which is decided first
+    if (!value.turns) { // which is decided first
       value.always.clear();
       value.below = value.made >= 0; // the host makes it in each step
+      if (value.sinksInto >= 0)
+        value.always = {static_cast<int>(value.uses.size()) - 2};
     }
     value.decided = false;
   }

@@ -83,6 +83,10 @@ struct Value {
   std::vector<Use> inLoop;
   bool turns = false;
   int loopGap = -1;
+  /// Of a sum that the loop carries from turn to turn, which begins with zeros: the number of the conversion
+  /// that makes these on the host where the sum comes up in each turn. It has its first use at the loop's
+  /// beginning.
+  int zeros = -1;
 
   /// Whether the gap is the last one of a value that goes down for good.
   bool sinks(int gap) const { return sinksInto >= 0 && gap + 2 == static_cast<int>(uses.size()); }
@@ -107,12 +111,13 @@ struct Update {
 };
 
 /// A parameter in a half type, made by operators that do nothing else. The host makes it where the parameter
-/// is updated there and has no other use on the device: half the bytes come up.
+/// is updated there and has no other use on the device: half the bytes come up. Or zeros, made of nothing:
+/// see `Value::zeros`.
 struct Conversion {
   /// Of the operators that make it on the device, and the value that each yields.
   std::vector<int64_t> positions;
   std::vector<int> results;
-  /// The parameter, a value.
+  /// The parameter, a value; -1 where it is zeros.
   int parameter = -1;
   /// How long the host takes.
   double seconds = 0;
@@ -139,8 +144,8 @@ struct Step {
   Loop loop;
 };
 
-/// The position at which the host begins the update that a value sinks into, when its offload is waited for
-/// at `gone`, or -1 where a copy was on the host already.
+/// The position at which the host begins the update that a value sinks into, outside of the loop, when its
+/// offload is waited for at `gone`, or -1 where a copy was on the host already.
 int64_t updateBegins(const Step &step, const Value &value, int64_t gone);
 
 /// The step, of a device that makes all updates, with these on the host: the device has nothing of their
@@ -155,7 +160,8 @@ double leastComputing(const Step &step);
 double madeForTurns(const Step &step);
 
 /// The step with these of the values that are used in the loop (`Value::inLoop`) coming up in each turn: they
-/// are below when a turn begins and when it ends. Parallel to `values`.
+/// are below when a turn begins and when it ends. Sums go down again in each, too, and the host makes the
+/// zeros that they begin with. Parallel to `values`.
 Step withTurns(const Step &step, const std::vector<bool> &turns);
 
 struct Rates {

@@ -20,9 +20,25 @@ constexpr double kEffort = 0.05;
 constexpr size_t kParts = 4;
 constexpr int kHalvings = 2;
 
+/// A sum rests on the host as if from step to step: the host makes what it begins with.
+void beginOnHost(Step &step, Value &sum) {
+  Conversion &zeros = step.conversions[sum.zeros];
+  zeros.onHost = true;
+  sum.made = step.converting += zeros.seconds;
+  sum.rests = true;
+  for (int64_t p = 0; p < sum.uses.front().position; ++p)
+    step.bytes[p] += sum.bytes;
+  for (size_t p = sum.uses.back().position + 1; p < step.bytes.size(); ++p)
+    step.bytes[p] += sum.bytes;
+}
+
 /// The gaps that a turn begins and ends in are moved whatever is chosen.
 void comeUpInTurns(Step &step, Value &value) {
   const Loop &loop = step.loop;
+  if (value.zeros >= 0)
+    beginOnHost(step, value);
+  if (value.sinksInto >= 0) // its last gap has another number
+    value.always.clear();
   std::vector<Use> uses;
   for (const Use &use : value.uses)
     if (use.position < loop.begin)
@@ -44,9 +60,12 @@ void comeUpInTurns(Step &step, Value &value) {
     for (int64_t p = uses.back().position + 1; p <= loop.end; ++p)
       step.bytes[p] -= value.bytes;
   value.uses = std::move(uses);
+  if (value.sinksInto >= 0)
+    value.always.push_back(count - 2);
 }
 
-/// The time of a step by how many values, the largest first, come up in each turn.
+/// The time of a step by how many values come up in each turn: the largest first, and sums, which go down in
+/// each turn too, behind all others.
 class ByCount {
 public:
   ByCount(const Step &step, const Limits &limits, const Rates &rates)
@@ -55,8 +74,10 @@ public:
     for (size_t v = 0; v < all.size(); ++v)
       if (all[v] && !step.values[v].turns)
         order.push_back(v);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return step.values[a].bytes > step.values[b].bytes; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      const Value &one = step.values[a], &other = step.values[b];
+      return std::pair(one.zeros < 0, one.bytes) > std::pair(other.zeros < 0, other.bytes);
+    });
   }
 
   size_t size() const { return order.size(); }

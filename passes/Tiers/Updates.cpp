@@ -55,7 +55,8 @@ void moveToHost(Step &step, int number) {
   restBelow(step, step.values[update.parameter]);
 
   Value &gradient = step.values[update.gradient];
-  addBytes(step, gradient.uses.back().position + 1, gradient.bytes);
+  if (!gradient.rests)
+    addBytes(step, gradient.uses.back().position + 1, gradient.bytes);
   dropUse(gradient, update.position);
   gradient.always.push_back(static_cast<int>(gradient.uses.size()) - 1);
   gradient.uses.push_back({static_cast<int64_t>(step.seconds.size()), false});
@@ -232,7 +233,8 @@ ByDeadline::Time ByDeadline::time(const std::vector<bool> &onHost) {
 } // namespace
 
 int64_t tessera::tiers::updateBegins(const Step &step, const Value &value, int64_t gone) {
-  return std::max(gone, step.updates[value.sinksInto].ready);
+  int64_t begins = std::max(gone, step.updates[value.sinksInto].ready);
+  return step.loop.has(begins) ? step.loop.end + 1 : begins;
 }
 
 double tessera::tiers::madeForTurns(const Step &step) {

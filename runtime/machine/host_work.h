@@ -5,12 +5,14 @@
 
 namespace tessera::rt {
 
-/// How many elements Adam updates on the host in the time that `function` takes for `count` elements. Both
-/// wait for memory: Adam moves 28 bytes an element, a conversion to a half type 6. An update by another
-/// formula counts as Adam's.
+/// How many elements Adam updates on the host in the time that `function` takes for `count` elements. All
+/// wait for memory: Adam moves 28 bytes an element, a conversion to a half type 6, zeros 4. An update by
+/// another formula counts as Adam's.
 inline double hostUpdates(std::string_view function, double count) {
-  constexpr double conversion = 6.0 / 28;
-  return function == "convert" ? conversion * count : count;
+  constexpr double conversion = 6.0 / 28, zeros = 4.0 / 28;
+  if (function == "convert")
+    return conversion * count;
+  return function == "fill" ? zeros * count : count;
 }
 
 } // namespace tessera::rt

@@ -192,9 +192,16 @@ def test_in_each_turn(tmp_path, options):
         cap_at = ("--plan", tmp_path / "plan.toml")
     elif options == "nvme":
         cap_at += ("--host-memory", "900KiB", "--nvme", f"{tmp_path}:1GiB")
-    result = h.checked(h.TESSERA, "compile", *arguments, *cap_at, *(() if options in ("plan", ("--recompute", "auto")) else ALONE), "-o", tmp_path / "capped")
+    result = h.checked(h.TESSERA, "compile", *arguments, *cap_at, *(() if options in ("plan", ("--recompute", "auto")) else ALONE), "-o", tmp_path / "capped",
+                       "--dump-phases", tmp_path / "phases")
     if options != "plan":
         assert re.search(r"program 'train' takes .* of them in each of 4 turns of the loop", result.stderr)
+    # So do sums: the host makes what they begin with, before the loop.
+    text = next((tmp_path / "phases").glob("*memory*")).read_text().split("func.func @train(")[1]
+    before, turns = text.split("\n    exec.loop 4 {\n")[:2]
+    below = set(re.findall(r'exec.host_call "fill"\((%\d+)\)', before))
+    turns = turns.split("\n    }")[0]
+    assert below and below == set(re.findall(r"exec.copy (%\d+) to", turns)) & set(re.findall(r"exec.copy %\d+ to (%\d+)", turns)) & below
     capped = h.Program(tmp_path / "capped", full.ranks)
     log_here, weights_here, stats = trained(capped, tmp_path / "c", "gpt2")
     assert log_here == log and weights_here == weights

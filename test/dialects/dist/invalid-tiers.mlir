@@ -191,3 +191,47 @@ func.func @makes_what_it_does_not_say(%p: !dist.copy<tensor<4xf32>, host>) {
   %half = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xbf16>, host>> -> !dist.copy<tensor<4xf16>, host>
   return
 }
+
+// -----
+
+nn.variable @w : tensor<4xf32> {dist.rests = #dist.tier<host>, role = "parameter"}
+func.func @carries_a_variable() {
+  %w = dist.read_copy @w : !dist.copy<tensor<4xf32>, host>
+  // expected-error @below {{changes the copy that it begins with, which is a variable's or used elsewhere}}
+  %sum = dist.loop times 2 iter_args(%c = %w : !dist.copy<tensor<4xf32>, host>) {
+    dist.yield %c : !dist.copy<tensor<4xf32>, host>
+  }
+  return
+}
+
+// -----
+
+func.func @carries_on_another() {
+  %call = dist.host_start "fill"() changes [] with {count = 4 : i64} -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  %zeros = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
+  // expected-error @below {{carries on a copy that no offload of its body brings for that alone}}
+  %sum = dist.loop times 2 iter_args(%c = %zeros : !dist.copy<tensor<4xf32>, host>) {
+    %other = dist.host_start "fill"() changes [] with {count = 4 : i64} -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+    %next = dist.host_wait %other : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
+    dist.yield %next : !dist.copy<tensor<4xf32>, host>
+  }
+  return
+}
+
+// -----
+
+func.func @overwrites_what_is_read() {
+  %call = dist.host_start "fill"() changes [] with {count = 4 : i64} -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  %zeros = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
+  %sum = dist.loop times 2 iter_args(%c = %zeros : !dist.copy<tensor<4xf32>, host>) {
+    %up = dist.prefetch_start %c : !dist.copy<tensor<4xf32>, host> -> !dist.transfer<tensor<4xf32>>
+    %here = dist.prefetch_wait %up : !dist.transfer<tensor<4xf32>>
+    // expected-error @below {{brings a copy over the one before, which is read until behind it}}
+    %down = dist.offload_start %here : tensor<4xf32> -> !dist.transfer<!dist.copy<tensor<4xf32>, host>>
+    %again = dist.prefetch_start %c : !dist.copy<tensor<4xf32>, host> -> !dist.transfer<tensor<4xf32>>
+    %there = dist.prefetch_wait %again : !dist.transfer<tensor<4xf32>>
+    %next = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<4xf32>, host>>
+    dist.yield %next : !dist.copy<tensor<4xf32>, host>
+  }
+  return
+}

@@ -63,3 +63,25 @@ func.func @made_on_the_host(%p: !dist.copy<tensor<4xf32>, host>) -> !dist.copy<t
   %half = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xbf16>, host>> -> !dist.copy<tensor<4xbf16>, host>
   return %half : !dist.copy<tensor<4xbf16>, host>
 }
+
+// A sum that a loop carries below: made of nothing, up and down in each turn.
+// CHECK-LABEL: func.func @carried
+// CHECK: %[[CALL:.*]] = dist.host_start "fill"() changes [] with {count = 4 : i64, dtype = "f32", value = 0.000000e+00 : f64} -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+// CHECK: %[[ZEROS:.*]] = dist.host_wait %[[CALL]]
+// CHECK: dist.loop times 2 iter_args(%[[BEFORE:.*]] = %[[ZEROS]] : !dist.copy<tensor<4xf32>, host>) {
+// CHECK: dist.prefetch_start %[[BEFORE]]
+// CHECK: %[[NEXT:.*]] = dist.offload_wait
+// CHECK: dist.yield %[[NEXT]] : !dist.copy<tensor<4xf32>, host>
+func.func @carried() -> !dist.copy<tensor<4xf32>, host> {
+  %call = dist.host_start "fill"() changes [] with {count = 4 : i64, dtype = "f32", value = 0.0 : f64} -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  %zeros = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
+  %sum = dist.loop times 2 iter_args(%before = %zeros : !dist.copy<tensor<4xf32>, host>) {
+    %up = dist.prefetch_start %before : !dist.copy<tensor<4xf32>, host> -> !dist.transfer<tensor<4xf32>>
+    %here = dist.prefetch_wait %up : !dist.transfer<tensor<4xf32>>
+    %new = nn.relu %here : (tensor<4xf32>) -> tensor<4xf32>
+    %down = dist.offload_start %new : tensor<4xf32> -> !dist.transfer<!dist.copy<tensor<4xf32>, host>>
+    %next = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<4xf32>, host>>
+    dist.yield %next : !dist.copy<tensor<4xf32>, host>
+  }
+  return %sum : !dist.copy<tensor<4xf32>, host>
+}

@@ -68,6 +68,50 @@ func.func @loop(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layout
 
 // -----
 
+// A term is added to what is carried in its place, rather than in that of the term, and nothing is copied.
+// CHECK-LABEL: func.func @loop_in_place()
+// CHECK: exec.call "fill"(%[[ACC:[0-9]+]])
+// CHECK-NEXT: exec.loop 4 {
+// CHECK-NEXT: exec.call "gemm"(%{{.*}}, %{{.*}}, %[[TERM:[0-9]+]], %{{.*}})
+// CHECK-NEXT: exec.launch @add{{.*}}(%[[TERM]], %[[ACC]])
+// CHECK-NOT: copy_box
+// CHECK: exec.output %[[ACC]]
+func.func @loop_in_place(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>})
+    -> (tensor<64x64xf32> {nn.name = "y", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>}) {
+  %z = nn.constant dense<0.0> : tensor<64x64xf32> : tensor<64x64xf32>
+  %l = dist.loop times 4 iter_args(%acc = %z : tensor<64x64xf32>) {
+    %p = nn.contract %x, %x {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %n = exec.apply @add(%p, %acc) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    dist.yield %n : tensor<64x64xf32>
+  }
+  return %l : tensor<64x64xf32>
+}
+// What a turn reads behind that keeps its bytes until then.
+// CHECK-LABEL: func.func @loop_read_behind()
+// CHECK: exec.call "fill"(%[[ACC:[0-9]+]])
+// CHECK: exec.launch @add{{.*}}(%[[TERM:[0-9]+]], %[[ACC]])
+// CHECK-NEXT: exec.call "gemm"(%[[ACC]], %[[ACC]],
+// CHECK-NEXT: exec.call "copy_box"(%[[TERM]], %[[ACC]])
+func.func @loop_read_behind(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>})
+    -> (tensor<64x64xf32> {nn.name = "y", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>}) {
+  %z = nn.constant dense<0.0> : tensor<64x64xf32> : tensor<64x64xf32>
+  %l = dist.loop times 4 iter_args(%acc = %z : tensor<64x64xf32>) {
+    %p = nn.contract %x, %x {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %n = exec.apply @add(%p, %acc) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %q = nn.contract %acc, %acc {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    dist.yield %n : tensor<64x64xf32>
+  }
+  return %l : tensor<64x64xf32>
+}
+module @kernels {
+  func.func @add(%t: tensor<64x64xf32>, %a: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {exec.in_place = [array<i64: 0, 0>, array<i64: 1, 0>]} {
+    %y = nn.add %t, %a : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    return %y : tensor<64x64xf32>
+  }
+}
+
+// -----
+
 // A kernel that may write over an operand does, where the operand dies; not where it is read again, and not over an input.
 // CHECK-LABEL: func.func @in_place()
 // CHECK: exec.call "gemm"(%{{.*}}, %{{.*}}, %[[P:[0-9]+]], %{{.*}})

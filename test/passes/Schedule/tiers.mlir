@@ -162,3 +162,53 @@ module attributes {dist.device_memory = 1904128 : i64, dist.offload = ["activati
     return %sum : tensor<256x1xf32>
   }
 }
+
+// -----
+
+// A sum over turns, which a chain of products leaves no room for, is on the host while these run: it begins there with zeros, and each turn brings it up,
+// adds to it in place, and takes it down again. Behind the loop it comes up once more.
+// CHECK-LABEL: func.func @summed
+// CHECK: %[[FILL:.*]] = dist.host_start "fill"() changes [] with {count = 65536 : i64, dtype = "f32", value = 0.000000e+00 : f64}
+// CHECK: %[[ZEROS:.*]] = dist.host_wait %[[FILL]]
+// CHECK-NEXT: %[[SUM:.*]] = dist.loop times 4 iter_args(%[[ACC:.*]] = %[[ZEROS]] : !dist.copy<tensor<256x256xf32>, host>)
+// CHECK: %[[UP:.*]] = dist.prefetch_start %[[ACC]]
+// CHECK: %[[HERE:.*]] = dist.prefetch_wait %[[UP]]
+// CHECK: %[[NEW:.*]] = exec.apply @add(%{{.*}}, %[[HERE]])
+// CHECK: dist.offload_start %[[NEW]]
+// CHECK: %[[NEXT:.*]] = dist.offload_wait
+// CHECK-NEXT: dist.yield %[[NEXT]]
+// CHECK: dist.prefetch_start %[[SUM]]
+// CHECK: nn.contract
+// CHECK-NOT: dist.offload_start
+// PEAK-LABEL: func.func @summed
+// PEAK: exec.host_call "fill"(%[[BELOW:[0-9]+]])
+// PEAK: exec.loop 4 {
+// PEAK: exec.copy %[[BELOW]] to
+// PEAK: exec.launch @add
+// PEAK: exec.copy %{{.*}} to %[[BELOW]]
+// PEAK: }
+// PEAK: exec.copy %[[BELOW]] to
+module attributes {dist.device_memory = 1904128 : i64, dist.offload = ["activations"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+    func.func @add(%t: tensor<256x256xf32>, %a: tensor<256x256xf32>) -> tensor<256x256xf32> attributes {exec.in_place = [array<i64: 0, 0>, array<i64: 1, 0>]} {
+      %y = nn.add %t, %a : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      return %y : tensor<256x256xf32>
+    }
+  }
+  func.func @summed(%r: tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "r"})
+      -> (tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "y"}) {
+    %w = nn.read @w : tensor<256x256xf32>
+    %zero = nn.constant dense<0.0> : tensor<256x256xf32> : tensor<256x256xf32>
+    %sum = dist.loop times 4 iter_args(%acc = %zero : tensor<256x256xf32>) {
+      %a = nn.contract %w, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %b = nn.contract %a, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %c = nn.contract %b, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %n = exec.apply @add(%c, %acc) : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      dist.yield %n : tensor<256x256xf32>
+    }
+    %y = nn.contract %sum, %r {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    return %y : tensor<256x1xf32>
+  }
+}

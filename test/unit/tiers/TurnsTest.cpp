@@ -1,6 +1,7 @@
 // Loops: one turn stands for all, by both judges; what is from outside of a loop and comes up in each turn;
 // and that no transfer crosses the beginning or the end of a turn.
 #include "Traces.h"
+#include "passes/Tiers/HostPlaces.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -140,6 +141,78 @@ TEST(Turns, WhatIsFromOutsideComesUpInEach) {
     if (move.value == 1)
       move.prefetch = 1;
   EXPECT_FALSE(planOf(turns, moves, kRates));
+}
+
+// What a loop from 1 to 4 adds up at 3, read behind it at 5 and by an update at 6.
+Step summed() {
+  Step step;
+  step.loop = {1, 4, 10};
+  step.seconds = {1, 0, 10, 10, 0, 1, 1};
+  step.values = {{6, false, {{1}, {4}, {5}, {6}}},
+                 {10, true, {{0}, {6, true}}, false, Kind::Parameter},
+                 {20, true, {{6, true}}, false, Kind::Optimizer}};
+  step.values[0].inLoop = {{3, true}};
+  step.values[0].loopGap = 0;
+  step.values[0].zeros = 0;
+  step.conversions = {{{}, {0}, -1, 3}};
+  step.updates = {{6, 1, 0, {2}, 1, 100}};
+  step.bytes = keepingAll(step);
+  return step;
+}
+
+TEST(Turns, SumsGoUpAndDownInEach) {
+  Step step = summed();
+  EXPECT_EQ(step.bytes, (std::vector<int64_t>{30, 36, 36, 36, 36, 36, 36}));
+  Step turns = withTurns(step, {true, false, false});
+  EXPECT_TRUE(turns.conversions[0].onHost);
+  EXPECT_EQ(turns.bytes, (std::vector<int64_t>{36, 36, 36, 36, 36, 36, 36}));
+  std::vector<Move> moves = {{0, 2, -1, -1, 2}, {0, 0, 4, 4, 5}};
+  EXPECT_EQ(deviceBytes(turns, moves), (std::vector<int64_t>{30, 30, 36, 36, 30, 36, 36}));
+  // Zeros are there from the beginning, for the loop waits for all that the host makes.
+  EXPECT_EQ(hostBytes(turns, moves), (std::vector<int64_t>{6, 6, 6, 6, 6, 6, 0}));
+  // The loop begins at 3; each of ten turns brings it up, adds and takes it down, and once it comes up behind.
+  EXPECT_DOUBLE_EQ(simulate(turns, moves, kRates), 3 + 32.5 + 10 + 32.5 + 3.25 + 2);
+  std::optional<Plan> plan = planOf(turns, moves, kRates);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->bytesUp, 66);
+  EXPECT_EQ(plan->bytesDown, 60);
+  EXPECT_FALSE(planOf(turns, {moves[0]}, kRates)) << "a turn ends with it below";
+  EXPECT_FALSE(planOf(turns, {moves[0], {0, 0, 5, 5, 5}}, kRates)) << "it goes down in the turn";
+  HostPlaces places = closePlaces(turns, plan->moves, kRates);
+  EXPECT_EQ(places.conversions, (std::vector<int64_t>{0}));
+}
+
+// Sums that updates on the host read are there when the loop ends.
+TEST(Turns, SumsSinkIntoUpdates) {
+  Step step = summed();
+  Step host = withUpdates(withTurns(step, {true, false, false}), {true});
+  EXPECT_EQ(host.bytes, withTurns(withUpdates(step, {true}), {true, false, false}).bytes);
+  EXPECT_EQ(host.bytes, (std::vector<int64_t>{16, 16, 16, 16, 16, 16, 16}));
+  Step other = withTurns(withUpdates(step, {true}), {true, false, false});
+  for (const Step &each : {host, other}) {
+    std::optional<Plan> plan = choose(each, {16}, kRates);
+    ASSERT_TRUE(plan);
+    expectWithinTurns(each, *plan);
+    EXPECT_LE(plan->devicePeak, 16);
+    EXPECT_EQ(plan->bytesDown, 60) << "nothing goes down again for the update";
+    // It begins behind the loop, when the number is known that 5 makes.
+    HostPlaces places = widePlaces(each, plan->moves);
+    EXPECT_EQ(places.begins, (std::vector<int64_t>{6}));
+  }
+}
+
+// They are the last to go: each turn moves them twice.
+TEST(Turns, SumsAreTheLastToGo) {
+  Step step = summed();
+  step.updates.clear();
+  step.values.resize(1);
+  step.values.push_back({4, false, {{0}, {1}, {4}}}); // read at 2
+  step.values.back().inLoop = {{2}};
+  step.values.back().loopGap = 1;
+  step.values.push_back({2, false, {{3}}});
+  step.bytes = keepingAll(step);
+  EXPECT_EQ(chooseTurns(step, {10}, kRates), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(chooseTurns(step, {8}, kRates), (std::vector<bool>{true, true, false}));
 }
 
 TEST(Turns, AsFewAsMakeTheStepFast) {
