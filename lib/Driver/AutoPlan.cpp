@@ -2,6 +2,7 @@
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/AutoPlanner.h"
 #include "lib/Driver/Interruption.h"
+#include "lib/Driver/OtherPlans.h"
 #include "lib/Driver/PlanCommand.h"
 #include "lib/Driver/Report.h"
 #include "passes/Schedule/Sizes.h"
@@ -69,12 +70,47 @@ static std::string outputOf(const AutoOptions &how, const std::string &output, i
 
 static const char *whatEnded() { return interruption::wasAsked() ? "an interruption" : "--plan-seconds"; }
 
+// The least that is needed whatever is moved off the device, of those that need least without that.
+static void noteLeastBelow(const AutoPlanner &planner, InFlightDiagnostic &error) {
+  constexpr size_t kTried = 4;
+  constexpr std::chrono::seconds kPatience(5);
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t least = INT64_MAX;
+  std::string by;
+  for (const JudgedPlan *each : planner.smallest(kTried)) {
+    if (std::chrono::steady_clock::now() - begin > kPatience)
+      break;
+    std::unique_ptr<Compilation> compilation = planner.compilationOf(*each);
+    std::optional<int64_t> bytes = leastDeviceOf(*compilation);
+    if (bytes && *bytes < std::min(least, each->leastDeviceBytes()))
+      least = *bytes, by = each->text();
+  }
+  if (!by.empty())
+    error.attachNote() << "whatever is moved off the device the least is " << sizeText(least) << ", by " << by;
+}
+
+// The fewest ranks that are found to do, of which `own` are along the plan's axes: two, four or eight times as
+// many, or three quarters of that. `find` has what would do with so many, or nothing.
+static void noteFewestRanks(int64_t ranks, int64_t own, llvm::function_ref<std::string(int64_t)> find,
+                            InFlightDiagnostic &error) {
+  for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
+    std::string found = find(more);
+    if (found.empty())
+      continue;
+    const int64_t between = more / 4 * 3;
+    std::string fewer = more % 4 == 0 && between % own == 0 ? find(between) : "";
+    error.attachNote() << (fewer.empty() ? more : between) << " ranks would do: "
+                       << (fewer.empty() ? found : fewer);
+    return;
+  }
+}
+
 // Nothing fits: what comes nearest, and how many ranks would do, of which `own` are along the plan's axes.
 static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const AutoOptions &how,
                    const AutoPlanner &planner, int64_t ranks, int64_t own, bool trains) {
   Location here = UnknownLoc::get(&model.context);
-  const JudgedPlan *least = planner.smallest();
-  if (!least) {
+  std::vector<const JudgedPlan *> least = planner.smallest(1);
+  if (least.empty()) {
     emitError(here) << "no recipe for " << ranks << (ranks == 1 ? " rank" : " ranks")
                     << " can be compiled; of the first: "
                     << (planner.firstReason().empty() ? "the options given leave none"
@@ -84,20 +120,20 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   InFlightDiagnostic error = emitError(here);
   error << "no plan was found for " << ranks << (ranks == 1 ? " rank" : " ranks")
         << " in --device-memory=" << sizeText(*model.options.deviceMemory)
-        << "; without moving anything off the device the least is " << sizeText(least->leastDeviceBytes())
-        << ", by " << least->text();
+        << "; without moving anything off the device the least is "
+        << sizeText(least.front()->leastDeviceBytes()) << ", by " << least.front()->text();
   if (planner.wasCut()) {
     error.attachNote() << "the search was ended by " << whatEnded();
     return;
   }
-  for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
+  noteLeastBelow(planner, error);
+  auto find = [&](int64_t more) {
     AutoPlanner other(model, shallow, judges, how.decided, more / own, trains,
                       std::chrono::steady_clock::now() + std::chrono::seconds(5));
-    if (const JudgedPlan *found = other.run()) {
-      error.attachNote() << more << " ranks would do: " << found->text();
-      return;
-    }
-  }
+    const JudgedPlan *found = other.run();
+    return found ? found->text() : std::string();
+  };
+  noteFewestRanks(ranks, own, find, error);
 }
 
 namespace {

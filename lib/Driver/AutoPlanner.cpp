@@ -397,10 +397,11 @@ std::vector<Alternative> AutoPlanner::alternatives(const JudgedPlan &best) const
   return list;
 }
 
-const JudgedPlan *AutoPlanner::smallest() const {
-  const JudgedPlan *least = nullptr;
-  for (const JudgedPlan *each : ranking())
-    if (!least || each->leastDeviceBytes() < least->leastDeviceBytes())
-      least = each;
-  return least;
+std::vector<const JudgedPlan *> AutoPlanner::smallest(size_t count) const {
+  std::vector<const JudgedPlan *> list = ranking();
+  llvm::stable_sort(list, [](const JudgedPlan *a, const JudgedPlan *b) {
+    return a->leastDeviceBytes() < b->leastDeviceBytes();
+  });
+  list.resize(std::min(count, list.size()));
+  return list;
 }

@@ -59,8 +59,8 @@ public:
   const JudgedPlan *run();
   /// By rising seconds: those that compile.
   std::vector<const JudgedPlan *> ranking() const;
-  /// What needs least of the device, where nothing fits.
-  const JudgedPlan *smallest() const;
+  /// What needs least of the device, where nothing fits: by rising bytes, at most so many.
+  std::vector<const JudgedPlan *> smallest(size_t count) const;
   /// How many recipes, and how many changes of the best, were compiled.
   size_t size() const { return numRecipes; }
   size_t numFlips() const { return flips.size(); }

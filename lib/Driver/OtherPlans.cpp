@@ -42,16 +42,10 @@ private:
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (elapsed.count() + seconds > kPatience)
       return std::nullopt;
-    ScopedDiagnosticHandler quiet(&refused.context, [](Diagnostic &) { return success(); });
     CompileOptions options = refused.options;
     options.assign = changed;
-    options.advises = false;
-    options.report.clear();
-    options.dumpDirectory.clear();
     Compilation compilation(options, refused.context);
-    compilation.wantsLeast = compilation.onlyLeast = true;
-    (void)compilation.run(Phase::Schedule);
-    return compilation.leastDevice ? std::optional(compilation.leastDevice) : std::nullopt;
+    return leastDeviceOf(compilation);
   }
 
   void note(const std::string &change, int64_t least) {
@@ -88,6 +82,16 @@ private:
 };
 
 } // namespace
+
+std::optional<int64_t> tessera::leastDeviceOf(Compilation &compilation) {
+  ScopedDiagnosticHandler quiet(&compilation.context, [](Diagnostic &) { return success(); });
+  compilation.options.advises = false;
+  compilation.options.report.clear();
+  compilation.options.dumpDirectory.clear();
+  compilation.wantsLeast = compilation.onlyLeast = true;
+  (void)compilation.run(Phase::Schedule);
+  return compilation.leastDevice ? std::optional(compilation.leastDevice) : std::nullopt;
+}
 
 LogicalResult tessera::runWithAdvice(Compilation &compilation, Phase last) {
   const auto begin = std::chrono::steady_clock::now();

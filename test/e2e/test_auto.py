@@ -210,6 +210,13 @@ def test_what_cannot_be_planned(tmp_path):
     result = h.tessera("plan", h.MODELS / "gpt2.onnx", *TRAIN, "--auto", "--ranks", "1", "--offload", "none", "--recompute", "none", "--device-memory", "2400KiB")
     h.assert_error(result, "no plan was found for 1 rank", "the least is ")
     assert re.search(r"note: [248] ranks would do: --", result.stderr), result.stderr
+    moved, = re.findall(r"note: whatever is moved off the device the least is .*, by (--.*)", result.stderr)
+    told = h.tessera("compile", h.MODELS / "gpt2.onnx", *TRAIN, *moved.split(), "--device-memory", "1MiB", "-o", tmp_path / "none").stderr
+    assert re.search(r"whatever is moved off the device the least is (.*), by", result.stderr)[1] == re.search(r"the least possible for this plan is (.* MiB)", told)[1]
+    # Between too few ranks and enough: four times as many would do, and so do three.
+    result = h.tessera("plan", h.MODELS / "gpt2_dyn.onnx", "--bind", "batch=12", "--bind", "seq=32", *TRAIN, "--auto", "--ranks", "1", "--offload", "none",
+                       "--recompute", "none", "--device-memory", "2200KiB")
+    assert "note: 3 ranks would do: --" in result.stderr, result.stderr
     h.assert_error(h.tessera("plan", h.MODELS / "mlp.onnx", "--auto", "--ranks", "7", "--ep", "7"), "no recipe for 7 ranks can be compiled; of the first: ")
 
 
