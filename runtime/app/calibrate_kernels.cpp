@@ -112,15 +112,13 @@ struct Sorted {
   std::vector<std::pair<const Workload *, double>> evaluating;
 };
 
-double second(const std::vector<double> &sorted) { return sorted[std::min<size_t>(1, sorted.size() - 1)]; }
-
 /// `launch`: seconds that an operation takes to begin. One by one, each waited for, a card's take longer to:
 /// the shortest does little else.
 Sorted sortTaken(Taken &taken, double threads, double launch, bool isHost) {
   double begins = launch, shortest = mostSeconds;
   for (auto &[op, seconds] : taken) {
     std::sort(seconds.begin(), seconds.end());
-    shortest = std::min(shortest, second(seconds));
+    shortest = std::min(shortest, middle(seconds));
   }
   if (!isHost)
     begins = std::max(0.0, shortest - launch);
@@ -128,7 +126,7 @@ Sorted sortTaken(Taken &taken, double threads, double launch, bool isHost) {
   for (const auto &[op, seconds] : taken) {
     const Workload &work = op->work;
     const double used = work.tasks > 0 ? std::min(threads, work.tasks) : threads,
-                 alone = std::max({1e-9, launch, second(seconds) - begins}) * used;
+                 alone = std::max({1e-9, launch, middle(seconds) - begins}) * used;
     if (work.functions > 0)
       sorted.evaluating.emplace_back(&work, alone);
     else if (isArithmetic(work.kind) && work.shape.isKnown())
@@ -201,7 +199,7 @@ void measureKernels(const Description &description, const Program &program, Sess
   char line[160];
   std::snprintf(
       line, sizeof line,
-      "kernels and calls: those of the program '%s', %zu of them, the second fastest of %d steps each",
+      "kernels and calls: those of the program '%s', %zu of them, the median of %d steps each",
       program.name.c_str(), taken.size(), kSteps);
   meter.comment(line);
 }

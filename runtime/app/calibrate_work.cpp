@@ -113,10 +113,10 @@ Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
       sets[next++ % sets.size()](nullptr);
   };
   turn();
-  // Others may have been busy just then: what is noisy is measured again, and the fastest counts.
+  // Others may have been busy just then: what is noisy is measured again, and the less noisy one counts.
   Meter::Figure figure = meter.measureTurns(turn, kRounds);
   for (int again = 0; again < kAgain && meter.isNoisyAnywhere(figure); ++again)
-    if (Meter::Figure other = meter.measureTurns(turn, kRounds); other.seconds < figure.seconds)
+    if (Meter::Figure other = meter.measureTurns(turn, kRounds); other.spread < figure.spread)
       figure = other;
   figure.seconds /= double(turns);
   return figure;

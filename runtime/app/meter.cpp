@@ -22,7 +22,7 @@ Meter::Figure Meter::measure(const std::function<void(int round)> &body, int rou
   }
   std::sort(seconds.begin(), seconds.end());
   Figure figure;
-  figure.seconds = std::max(seconds[1], 1e-9);
+  figure.seconds = std::max(middle(seconds), 1e-9);
   figure.spread = (seconds[size_t(rounds) - 2] - seconds[1]) / figure.seconds;
   return figure;
 }

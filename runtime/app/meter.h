@@ -32,6 +32,9 @@ private:
   std::vector<std::pair<void *, int64_t>> all;
 };
 
+/// The median of sorted figures, of two in the middle the larger.
+inline double middle(const std::vector<double> &sorted) { return sorted[sorted.size() / 2]; }
+
 /// Every rank measures the same at the same time: what they share, they share as in a step.
 class Meter {
 public:
@@ -44,8 +47,9 @@ public:
     double spread = 0;
     bool isNoisy() const { return spread > 0.2; }
   };
-  /// Seconds of the second fastest of the rounds, after one that warms up: what else the host does only adds
-  /// to them. They count on the slowest rank, for the others wait for it. `body` has the round's number.
+  /// Seconds of the median of the rounds, after one that warms up: what else the host does now and then, it
+  /// does in steps, too. They count on the slowest rank, for the others wait for it. `body` has the round's
+  /// number.
   Figure measure(const std::function<void(int round)> &body, int rounds = 7);
   /// Together: whether it is on some rank.
   bool isNoisyAnywhere(const Figure &figure);
