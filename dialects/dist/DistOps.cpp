@@ -485,8 +485,8 @@ ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &state) {
                  parser.parseOptionalAttrDict(state.attributes));
 }
 
-// Copies are changed where they lie, for nothing copies within a tier: the first one is nobody else's, and the
-// next one arrives when the one before has been read.
+// Copies are changed where they lie, for nothing copies within a tier: the first one is nobody else's, and
+// the next one arrives when the one before has been read.
 static LogicalResult verifyCarriedCopy(LoopOp loop, Value init, BlockArgument carried, Value next) {
   if (!init.hasOneUse() || init.getDefiningOp<ReadCopyOp>())
     return loop.emitOpError("changes the copy that it begins with, which is a variable's or used elsewhere");

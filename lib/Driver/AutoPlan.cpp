@@ -86,11 +86,12 @@ static void noteLeastBelow(const AutoPlanner &planner, InFlightDiagnostic &error
       least = *bytes, by = each->text();
   }
   if (!by.empty())
-    error.attachNote() << "whatever is moved off the device the least is " << sizeText(least) << ", by " << by;
+    error.attachNote() << "whatever is moved off the device the least is " << sizeText(least) << ", by "
+                       << by;
 }
 
-// The fewest ranks that are found to do, of which `own` are along the plan's axes: two, four or eight times as
-// many, or three quarters of that. `find` has what would do with so many, or nothing.
+// The fewest ranks that are found to do, of which `own` are along the plan's axes: two, four or eight times
+// as many, or three quarters of that. `find` has what would do with so many, or nothing.
 static void noteFewestRanks(int64_t ranks, int64_t own, llvm::function_ref<std::string(int64_t)> find,
                             InFlightDiagnostic &error) {
   for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
@@ -99,8 +100,8 @@ static void noteFewestRanks(int64_t ranks, int64_t own, llvm::function_ref<std::
       continue;
     const int64_t between = more / 4 * 3;
     std::string fewer = more % 4 == 0 && between % own == 0 ? find(between) : "";
-    error.attachNote() << (fewer.empty() ? more : between) << " ranks would do: "
-                       << (fewer.empty() ? found : fewer);
+    error.attachNote() << (fewer.empty() ? more : between)
+                       << " ranks would do: " << (fewer.empty() ? found : fewer);
     return;
   }
 }

@@ -229,7 +229,8 @@ void Storage::visitUnpack(dist::UnpackOp op) {
   parts[op] = members;
 }
 
-// Carried values keep one buffer from before the loop to its last use behind it, copies that of the first one.
+// Carried values keep one buffer from before the loop to its last use behind it, copies that of the first
+// one.
 void Storage::visitLoop(dist::LoopOp op) {
   for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {
     if (isa<dist::CopyType>(init.getType()))

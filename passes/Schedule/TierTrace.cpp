@@ -119,8 +119,7 @@ bool TierTrace::isOutside(Value value) const { return value.getParentBlock() != 
 
 // Whether the value becomes one that the loop carries.
 bool TierTrace::isCarried(Value value) const {
-  return value.getParentBlock() == body &&
-         llvm::any_of(value.getUsers(), [&](Operation *user) {
+  return value.getParentBlock() == body && llvm::any_of(value.getUsers(), [&](Operation *user) {
            return user == body->getTerminator() || (isView(user) && isCarried(user->getResult(0)));
          });
 }
@@ -302,8 +301,8 @@ void TierTrace::addActivations(const Storage &storage) {
   }
 }
 
-// What the loop carries and each turn changes in place, zeros at first: it is there from the loop's beginning,
-// or comes up in each turn. False for what else a loop yields.
+// What the loop carries and each turn changes in place, zeros at first: it is there from the loop's
+// beginning, or comes up in each turn. False for what else a loop yields.
 bool TierTrace::addSum(OpResult result, const Storage &storage) {
   auto loop = cast<dist::LoopOp>(result.getOwner());
   unsigned number = result.getResultNumber();
@@ -333,8 +332,7 @@ bool TierTrace::addSum(OpResult result, const Storage &storage) {
   conversions.push_back({{}, type});
   tiers::Conversion &made = step.conversions.emplace_back();
   made.results = {int(traced.size()) - 1};
-  made.seconds =
-      secondsOnHost("fill", type.getNumElements(), dist::Machine::of(block->getParentOp()));
+  made.seconds = secondsOnHost("fill", type.getNumElements(), dist::Machine::of(block->getParentOp()));
   return true;
 }
 

@@ -197,10 +197,9 @@ void measureKernels(const Description &description, const Program &program, Sess
   if (functions > 0 && beyond > 0)
     machine.functions = std::clamp(functions / beyond, leastRate, mostRate);
   char line[160];
-  std::snprintf(
-      line, sizeof line,
-      "kernels and calls: those of the program '%s', %zu of them, the median of %d steps each",
-      program.name.c_str(), taken.size(), kSteps);
+  std::snprintf(line, sizeof line,
+                "kernels and calls: those of the program '%s', %zu of them, the median of %d steps each",
+                program.name.c_str(), taken.size(), kSteps);
   meter.comment(line);
 }
 

@@ -170,7 +170,8 @@ TEST(Turns, SumsGoUpAndDownInEach) {
   EXPECT_EQ(deviceBytes(turns, moves), (std::vector<int64_t>{30, 30, 36, 36, 30, 36, 36}));
   // Zeros are there from the beginning, for the loop waits for all that the host makes.
   EXPECT_EQ(hostBytes(turns, moves), (std::vector<int64_t>{6, 6, 6, 6, 6, 6, 0}));
-  // The loop begins at 3; each of ten turns brings it up, adds and takes it down, and once it comes up behind.
+  // The loop begins at 3; each of ten turns brings it up, adds and takes it down, and once it comes up
+  // behind.
   EXPECT_DOUBLE_EQ(simulate(turns, moves, kRates), 3 + 32.5 + 10 + 32.5 + 3.25 + 2);
   std::optional<Plan> plan = planOf(turns, moves, kRates);
   ASSERT_TRUE(plan);
