@@ -1,8 +1,8 @@
 """Simulated against measured seconds of training steps, on this machine as `tessera calibrate` finds it; `tools/bench predict` is the way in.
 
 Each model under each plan: compiled by the calibrated rates, promised by `info`, run. Of a row the promise and the median of the measured steps, and by
-how much the promise is off; then the same of what rank 0 computes alone, without communication and waits, where of each operator the quickest tenth of its
-times counts: calibrate measures so too, and a host that does other things besides moves it less. With --kinds the latter by kind of operator.
+how much the promise is off; then the same of what rank 0 computes alone, without communication and waits, where of each operator the median of its times
+counts, as calibrate measures. With --kinds the latter by kind of operator.
 """
 import argparse
 import collections
@@ -89,22 +89,18 @@ def make_data(folder, name, model):
 
 
 def operators(path, steps):
-    """Milliseconds of rank 0's computing by kind: of each operator, in the order of a step, the quickest tenth of its times."""
+    """Milliseconds of rank 0's computing by kind: of each operator, in the order of a step, the median of its times."""
     events = sorted((event["ts"], event["dur"] / 1000, event.get("cat") or event["name"]) for event in json.loads(path.read_text())
                     if event["ph"] == "X" and event["pid"] == 0 and event["tid"] == 0)
     count, total = len(events) // steps, collections.Counter()
     for i in range(count):
         if events[i][2] not in COMMUNICATION:
-            total[events[i][2]] += quick([duration for _, duration, _ in events[i::count]])
+            total[events[i][2]] += statistics.median(duration for _, duration, _ in events[i::count])
     return total
 
 
 STEPS = 20
 COMMUNICATION = {"wait", "send", "recv", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute"}
-
-
-def quick(values):
-    return sorted(values)[len(values) // 10]
 
 
 def main():

@@ -299,7 +299,8 @@ def Dist_HostStartOp : Dist_Op<"host_start"> {
       DictionaryAttr:$settings);
   let results = (outs Dist_HostCallType:$call);
   let assemblyFormat = [{
-    $function `(` $sources `)` `changes` $changes `with` $settings attr-dict (`:` qualified(type($sources))^)? `->` qualified(type($call))
+    $function `(` $sources `)` `changes` $changes `with` $settings attr-dict
+    (`:` qualified(type($sources))^)? `->` qualified(type($call))
   }];
   let hasVerifier = 1;
 }

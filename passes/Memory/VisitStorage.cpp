@@ -59,8 +59,10 @@ void Storage::visit(Operation &op) {
 // which would be copied else.
 std::optional<std::pair<int, int>> Storage::kernelInPlace(exec::ApplyOp op, func::FuncOp kernel) const {
   auto pairs = kernel ? exec::kInPlace.of(kernel) : ArrayAttr();
+  if (!pairs)
+    return std::nullopt;
   std::optional<std::pair<int, int>> first;
-  for (Attribute attr : pairs ? pairs : ArrayAttr::get(op.getContext(), {})) {
+  for (Attribute attr : pairs) {
     auto pair = cast<DenseI64ArrayAttr>(attr);
     Value operand = op.getOperands()[pair[0]], result = op.getResult(pair[1]);
     bool once = llvm::count(op.getOperands(), operand) == 1;

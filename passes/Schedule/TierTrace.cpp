@@ -301,18 +301,22 @@ void TierTrace::addActivations(const Storage &storage) {
   }
 }
 
+static Value rootOf(Value value) {
+  while (value.getDefiningOp() && isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
 // What the loop carries and each turn changes in place, zeros at first: it is there from the loop's
 // beginning, or comes up in each turn. False for what else a loop yields.
 bool TierTrace::addSum(OpResult result, const Storage &storage) {
   auto loop = cast<dist::LoopOp>(result.getOwner());
   unsigned number = result.getResultNumber();
-  Value carried = loop.getCarried()[number], next = body->getTerminator()->getOperand(number);
-  while (next.getDefiningOp() && isView(next.getDefiningOp()))
-    next = next.getDefiningOp()->getOperand(0);
+  Value carried = loop.getCarried()[number], next = rootOf(body->getTerminator()->getOperand(number));
   Operation *writer = next.getDefiningOp();
   auto zeros = loop.getInits()[number].getDefiningOp<nn::ConstantOp>();
   auto type = cast<RankedTensorType>(result.getType());
-  if (!zeros || !matchPattern(zeros.getResult(), m_AnyZeroFloat()) || !writer || writer->getBlock() != body ||
+  if (!zeros || !matchPattern(zeros.getResult(), m_PosZeroFloat()) || !writer || writer->getBlock() != body ||
       storage.of(next) != storage.of(carried))
     return false;
   std::map<int64_t, bool> uses, after;
@@ -334,12 +338,6 @@ bool TierTrace::addSum(OpResult result, const Storage &storage) {
   made.results = {int(traced.size()) - 1};
   made.seconds = secondsOnHost("fill", type.getNumElements(), dist::Machine::of(block->getParentOp()));
   return true;
-}
-
-static Value rootOf(Value value) {
-  while (value.getDefiningOp() && isView(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
 }
 
 int TierTrace::find(nn::VariableOp variable) const {
