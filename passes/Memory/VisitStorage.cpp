@@ -18,8 +18,9 @@ void Storage::visit(Operation &op) {
   } else if (isa<nn::AssignOp, dist::AssignCopyOp>(op)) {
     variable();
   } else if (isa<dist::BlockStartOp, dist::ValidOp, exec::ScalarOp, dist::AbsentOp>(op) ||
-             op.hasTrait<OpTrait::ConstantLike>()) {
-    return; // have no bytes
+             op.hasTrait<OpTrait::ConstantLike>() ||
+             isa<dist::CollectiveWaitOp, dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op)) {
+    return; // have no bytes, or their starts have bound them
   } else if (isView(&op)) {
     bind(op.getResult(0), of(op.getOperand(0)));
   } else if (auto apply = dyn_cast<exec::ApplyOp>(op)) {
@@ -37,8 +38,6 @@ void Storage::visit(Operation &op) {
     visitTransfer(op);
   } else if (auto call = dyn_cast<dist::HostStartOp>(op)) {
     visitHostCall(call);
-  } else if (isa<dist::CollectiveWaitOp, dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op)) {
-    return; // its start has bound it
   } else if (auto own = dyn_cast<exec::OwnOp>(op)) {
     if (int buffer = ofPack(own); buffer >= 0)
       bind(own.getResult(), buffer);
