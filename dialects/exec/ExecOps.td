@@ -88,12 +88,13 @@ def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
   let description = [{
     `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time,
-    and `shape`, the product that it is: count, m, n, k.
+    and `shape`, the product that it is: count, m, n, k. `touched` is how many bytes of a buffer it comes to at
+    most, where that is fewer than there are.
   }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops, OptionalAttr<StrAttr>:$work,
-      OptionalAttr<F64Attr>:$functions, OptionalAttr<DenseI64ArrayAttr>:$shape);
+      OptionalAttr<F64Attr>:$functions, OptionalAttr<DenseI64ArrayAttr>:$shape, OptionalAttr<I64Attr>:$touched);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }

@@ -59,8 +59,8 @@ private:
   void countSent(const std::string &axes, const std::string &kind, int64_t times, int64_t bytes);
   int64_t numStages() const { return pipeline ? pipeline->numStages : 1; }
   llvm::json::Array replicas(const dist::Layout &layout) const;
-  /// Bytes of those of the buffers at `places`, each counted once.
-  static int64_t bytesOf(mlir::ValueRange buffers, llvm::ArrayRef<int64_t> places);
+  /// Bytes of those of the buffers at `places`, each counted once, and at most so many of each.
+  static int64_t bytesOf(mlir::ValueRange buffers, llvm::ArrayRef<int64_t> places, int64_t most = INT64_MAX);
   // The mesh's axes among `axes`, in the mesh's order: how figures are keyed.
   std::string setName(llvm::ArrayRef<dist::AxisRef> axes) const;
 

@@ -81,14 +81,14 @@ void ProgramWriter::countSent(const std::string &axes, const std::string &kind, 
 }
 
 // A workspace is room for a library, which is as large whatever it is for.
-int64_t ProgramWriter::bytesOf(ValueRange buffers, ArrayRef<int64_t> places) {
+int64_t ProgramWriter::bytesOf(ValueRange buffers, ArrayRef<int64_t> places, int64_t most) {
   int64_t bytes = 0;
   DenseSet<Value> counted;
   for (int64_t place : places) {
     Value value = buffers[place];
     auto buffer = value.getDefiningOp<exec::BufferOp>();
     if ((!buffer || buffer.getCategory() != "workspace") && counted.insert(value).second)
-      bytes += exec::rangeOf(value).bytes;
+      bytes += std::min(exec::rangeOf(value).bytes, most);
   }
   return bytes;
 }
@@ -133,14 +133,15 @@ FailureOr<json::Object> ProgramWriter::call(exec::CallOp op, int64_t times) {
     return failure();
   double operations = op.getFlops() ? op.getFlops()->convertToDouble() : 0;
   totalFlops += operations * double(times);
+  const int64_t touched = op.getTouched().value_or(INT64_MAX);
   json::Object object{{"op", "call"},
                       {"function", op.getFunction()},
                       {"args", indices(op.getBuffers())},
                       {"attrs", attributesOf(op.getSettings())},
                       {"scalars", std::move(*scalars)},
                       {"flops", int64_t(operations)},
-                      {"read", bytesOf(op.getBuffers(), op.getReads())},
-                      {"written", bytesOf(op.getBuffers(), op.getWrites())},
+                      {"read", bytesOf(op.getBuffers(), op.getReads(), touched)},
+                      {"written", bytesOf(op.getBuffers(), op.getWrites(), touched)},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
   describeWork(op, object);

@@ -17,12 +17,22 @@ LogicalResult ExecEmitter::emitSlice(dist::SliceOp op) {
   int64_t row = shape[split] * inner, block = row / dist::product(op.getAxes().getAxes());
   Value start =
       dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block, op.getShiftAttr());
-  call(*op, "copy_box", {storage.of(op.getSource()), storage.of(op.getResult())}, {0}, {1}, start,
-       settings({{"shape", b.getI64ArrayAttr({outer, block})},
-                 {"source_strides", b.getI64ArrayAttr({row, 1})},
-                 {"target_strides", b.getI64ArrayAttr({block, 1})},
-                 {"dtype", b.getStringAttr(exec::dtypeName(op.getSource().getType().getElementType()))}}));
+  exec::CallOp made = call(
+      *op, "copy_box", {storage.of(op.getSource()), storage.of(op.getResult())}, {0}, {1}, start,
+      settings({{"shape", b.getI64ArrayAttr({outer, block})},
+                {"source_strides", b.getI64ArrayAttr({row, 1})},
+                {"target_strides", b.getI64ArrayAttr({block, 1})},
+                {"dtype", b.getStringAttr(exec::dtypeName(op.getSource().getType().getElementType()))}}));
+  made.setTouched(dist::bytesOf(op.getResult().getType()));
   return success();
+}
+
+// What a device visits in place: the padding of the rank that has most.
+static int64_t paddingBytes(dist::MaskPaddingOp op) {
+  auto shape = op.getShape();
+  const int64_t ranks = dist::product(op.getAxes().getAxes());
+  const int64_t padded = std::min(shape[1], ranks * shape[1] - int64_t(op.getSize()));
+  return shape[0] * padded * shape[2] * dist::elementBytes(op.getSource().getType().getElementType());
 }
 
 LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
@@ -48,14 +58,17 @@ LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
   if (count)
     scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count,
                                                  /*shift=*/nullptr));
-  call(*op, "mask_padding", list, {0}, {inPlace ? 0 : 1}, scalars,
-       settings({{"piece", b.getI64IntegerAttr(count)},
-                 {"outer", b.getI64IntegerAttr(shape[0])},
-                 {"n", b.getI64IntegerAttr(shape[1])},
-                 {"inner", b.getI64IntegerAttr(shape[2])},
-                 {"value", text},
-                 {"out", b.getBoolAttr(!inPlace)},
-                 {"dtype", b.getStringAttr(exec::dtypeName(op.getSource().getType().getElementType()))}}));
+  exec::CallOp made = call(
+      *op, "mask_padding", list, {0}, {inPlace ? 0 : 1}, scalars,
+      settings({{"piece", b.getI64IntegerAttr(count)},
+                {"outer", b.getI64IntegerAttr(shape[0])},
+                {"n", b.getI64IntegerAttr(shape[1])},
+                {"inner", b.getI64IntegerAttr(shape[2])},
+                {"value", text},
+                {"out", b.getBoolAttr(!inPlace)},
+                {"dtype", b.getStringAttr(exec::dtypeName(op.getSource().getType().getElementType()))}}));
+  if (inPlace && !count)
+    made.setTouched(paddingBytes(op));
   return success();
 }
 
