@@ -2,7 +2,6 @@
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/AutoPlanner.h"
 #include "lib/Driver/Interruption.h"
-#include "lib/Driver/OtherPlans.h"
 #include "lib/Driver/PlanCommand.h"
 #include "lib/Driver/Report.h"
 #include "passes/Schedule/Sizes.h"
@@ -18,6 +17,9 @@ static constexpr double kToFinish = 0.1;
 
 // How many of the next best the plan names.
 static constexpr size_t kAlternatives = 4;
+
+// Where nothing fits, how long other numbers of ranks are tried.
+static constexpr std::chrono::seconds kPatience(4);
 
 // The extent of the batch: what most inputs begin with.
 static int64_t samplesOf(ModuleOp module) {
@@ -70,26 +72,6 @@ static std::string outputOf(const AutoOptions &how, const std::string &output, i
 
 static const char *whatEnded() { return interruption::wasAsked() ? "an interruption" : "--plan-seconds"; }
 
-// The least that is needed whatever is moved off the device, of those that need least without that.
-static void noteLeastBelow(const AutoPlanner &planner, InFlightDiagnostic &error) {
-  constexpr size_t kTried = 4;
-  constexpr std::chrono::seconds kPatience(5);
-  const auto begin = std::chrono::steady_clock::now();
-  int64_t least = INT64_MAX;
-  std::string by;
-  for (const JudgedPlan *each : planner.smallest(kTried)) {
-    if (std::chrono::steady_clock::now() - begin > kPatience)
-      break;
-    std::unique_ptr<Compilation> compilation = planner.compilationOf(*each);
-    std::optional<int64_t> bytes = leastDeviceOf(*compilation);
-    if (bytes && *bytes < std::min(least, each->leastDeviceBytes()))
-      least = *bytes, by = each->text();
-  }
-  if (!by.empty())
-    error.attachNote() << "whatever is moved off the device the least is " << sizeText(least) << ", by "
-                       << by;
-}
-
 // The fewest ranks that are found to do, of which `own` are along the plan's axes: two, four or eight times
 // as many, or three quarters of that. `find` has what would do with so many, or nothing.
 static void noteFewestRanks(int64_t ranks, int64_t own, llvm::function_ref<std::string(int64_t)> find,
@@ -108,7 +90,7 @@ static void noteFewestRanks(int64_t ranks, int64_t own, llvm::function_ref<std::
 
 // Nothing fits: what comes nearest, and how many ranks would do, of which `own` are along the plan's axes.
 static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const AutoOptions &how,
-                   const AutoPlanner &planner, int64_t ranks, int64_t own, bool trains) {
+                   AutoPlanner &planner, int64_t ranks, int64_t own, bool trains) {
   Location here = UnknownLoc::get(&model.context);
   std::vector<const JudgedPlan *> least = planner.smallest(1);
   if (least.empty()) {
@@ -127,10 +109,16 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
     error.attachNote() << "the search was ended by " << whatEnded();
     return;
   }
-  noteLeastBelow(planner, error);
+  const std::optional<LeastMemory> below = planner.leastBelow();
+  if (below && below->bytes < least.front()->leastDeviceBytes())
+    error.attachNote() << "whatever is moved off the device the least is " << sizeText(below->bytes)
+                       << ", by " << below->by;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
   auto find = [&](int64_t more) {
-    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains,
-                      std::chrono::steady_clock::now() + std::chrono::seconds(5));
+    // Twice the ranks do not take less than half each.
+    if (below && below->bytes / *model.options.deviceMemory > more / ranks)
+      return std::string();
+    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains, until);
     const JudgedPlan *found = other.run();
     return found ? found->text() : std::string();
   };

@@ -2,6 +2,7 @@
 #include "lib/Driver/AutoPlanner.h"
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
+#include "lib/Driver/OtherPlans.h"
 #include <limits>
 
 using namespace mlir;
@@ -21,6 +22,12 @@ static constexpr double kCappedEffort = 4;
 // From how many meshes decisions are changed, and how many operators of changed plans are compiled from each.
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
+
+// What is known to be the least is looked for among so many recipes and for so long. Where even that is so
+// many times the cap, no walk leads below it.
+static constexpr size_t kTriedForLeast = 4;
+static constexpr std::chrono::seconds kPatience(3);
+static constexpr int64_t kOutOfReach = 4;
 
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -219,8 +226,64 @@ std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
   return list;
 }
 
+LeastMemory AutoPlanner::leastBelow(Judge &one, const JudgedPlan &each, Time until) const {
+  LeastMemory found{INT64_MAX, ""};
+  auto improve = [&](std::unique_ptr<Compilation> compilation, const std::string &by) {
+    std::optional<int64_t> bytes = leastDeviceOf(*compilation);
+    if (!bytes || *bytes >= found.bytes)
+      return false;
+    found = {*bytes, by};
+    return true;
+  };
+  if (each.plan) {
+    improve(one.withPlan(*each.plan), each.text());
+    return found;
+  }
+  for (std::optional<AssignOptions> recipe = each.recipe; recipe;
+       recipe = recipes.inMoreMicrobatches(*recipe))
+    if (!improve(one.withRecipe(*recipe), recipeText(*recipe)) || std::chrono::steady_clock::now() >= until)
+      break;
+  return found;
+}
+
+std::optional<LeastMemory> AutoPlanner::leastBelow() {
+  if (least)
+    return least;
+  std::vector<const JudgedPlan *> list = smallest(kTriedForLeast);
+  std::vector<LeastMemory> found(list.size(), {INT64_MAX, ""});
+  const Time until = std::chrono::steady_clock::now() + kPatience;
+  judges.forEach(list.size(), [&](Judge &one, size_t i) {
+    if (i == 0 || std::chrono::steady_clock::now() < until)
+      found[i] = leastBelow(one, *list[i], until);
+  });
+  for (const LeastMemory &each : found)
+    if (each.bytes < (least ? least->bytes : INT64_MAX))
+      least = each;
+  return least;
+}
+
+// Whether nothing of what is known comes near the cap, whatever is moved off the device. Asked where finding
+// out takes about as long as judging a few more.
+bool AutoPlanner::isOutOfReach() {
+  if (cap() == INT64_MAX || llvm::any_of(judged, [&](auto &entry) {
+        const JudgedPlan &each = entry.second;
+        return each.verdict.compiles && each.leastDeviceBytes() <= cap();
+      }))
+    return false;
+  std::vector<const JudgedPlan *> first = smallest(1);
+  if (first.empty() || !isTimeFor(kWholeEffort * Judge(model).work(first[0]->recipe), first[0]->recipe.pp > 1,
+                                  std::min(end, std::chrono::steady_clock::now() + kPatience)))
+    return false;
+  if (leastBelow() && least->bytes / kOutOfReach > cap())
+    return true;
+  least.reset(); // walks may find less
+  return false;
+}
+
 const JudgedPlan *AutoPlanner::run() {
   std::vector<JudgedPlan *> kinds = bestOfKinds();
+  if (isOutOfReach())
+    return nullptr;
   auto climbAll = [&](Time until) {
     for (JudgedPlan *start : kinds)
       if (worth(*start) <= kPromising * worth(*kinds.front()))

@@ -42,6 +42,12 @@ struct JudgedPlan {
   }
 };
 
+/// What the device needs at least.
+struct LeastMemory {
+  int64_t bytes;
+  std::string by; // which recipe
+};
+
 /// Looks for the best plan of one model for one number of ranks.
 class AutoPlanner {
 public:
@@ -61,6 +67,9 @@ public:
   std::vector<const JudgedPlan *> ranking() const;
   /// What needs least of the device, where nothing fits: by rising bytes, at most so many.
   std::vector<const JudgedPlan *> smallest(size_t count) const;
+  /// Whatever is moved off the device, of those and in as many microbatches as make it less. A look of
+  /// seconds; none where that was too few.
+  std::optional<LeastMemory> leastBelow();
   /// How many recipes, and how many changes of the best, were compiled.
   size_t size() const { return numRecipes; }
   size_t numFlips() const { return flips.size(); }
@@ -86,6 +95,8 @@ private:
   bool isTimeFor(double work, bool isPipeline, Time until);
   bool fits(const Verdict &verdict) const { return verdict.deviceBytes <= cap(); }
   bool mayRecompute() const;
+  bool isOutOfReach();
+  LeastMemory leastBelow(Judge &one, const JudgedPlan &each, Time until) const;
   std::optional<Verdict> timed(const AssignOptions &recipe, bool isFirst, Time until,
                                llvm::function_ref<Verdict()> judge);
   std::vector<JudgedPlan *> considerSplit(llvm::ArrayRef<AssignOptions> list, Time until);
@@ -114,8 +125,9 @@ private:
   Recipes recipes;
   const std::chrono::steady_clock::time_point begin, end; // of the search
   std::map<std::string, JudgedPlan> judged;               // by text
-  std::set<std::string> hopeless; // not judged, since what is nearer to data alone is slow; by text
-  std::string reason;             // why the first that does not compile does not
+  std::set<std::string> hopeless;   // not judged, since what is nearer to data alone is slow; by text
+  std::string reason;               // why the first that does not compile does not
+  std::optional<LeastMemory> least; // what leastBelow found
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
   std::atomic<bool> leftOut = false;

@@ -110,6 +110,14 @@ std::optional<AssignOptions> Recipes::split(const AssignOptions &recipe) const {
   return other;
 }
 
+std::optional<AssignOptions> Recipes::inMoreMicrobatches(const AssignOptions &recipe) const {
+  if (!trains || !isFree("microbatches"))
+    return std::nullopt;
+  AssignOptions other = recipe;
+  other.microbatches *= 2;
+  return other;
+}
+
 void Recipes::addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
   if (!trains || !isFree("microbatches"))
     return;

@@ -30,6 +30,8 @@ public:
   std::vector<AssignOptions> neighbours(const AssignOptions &recipe) const;
   /// The recipe with all of its state split, by stage 3 of ZeRO; none where it is so already, or may not be.
   std::optional<AssignOptions> split(const AssignOptions &recipe) const;
+  /// The recipe in twice the microbatches; none where their number is decided.
+  std::optional<AssignOptions> inMoreMicrobatches(const AssignOptions &recipe) const;
   /// Every recipe: each spread in all its modes, with microbatches up to `most` a stage or rank.
   std::vector<AssignOptions> all(int64_t most) const;
 
