@@ -18,8 +18,10 @@ static constexpr double kToFinish = 0.1;
 // How many of the next best the plan names.
 static constexpr size_t kAlternatives = 4;
 
-// Where nothing fits, how long other numbers of ranks are tried.
-static constexpr std::chrono::seconds kPatience(4);
+// Where nothing fits, of how many recipes the least whatever is moved is asked, and for how long; for how
+// long each other number of ranks is tried.
+static constexpr size_t kAskedForLeast = 4;
+static constexpr std::chrono::seconds kPatience(5);
 
 // The extent of the batch: what most inputs begin with.
 static int64_t samplesOf(ModuleOp module) {
@@ -109,17 +111,18 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
     error.attachNote() << "the search was ended by " << whatEnded();
     return;
   }
-  const std::optional<LeastMemory> below = planner.leastBelow();
+  const std::optional<LeastMemory> below =
+      planner.leastBelow(planner.smallest(kAskedForLeast), std::chrono::steady_clock::now() + kPatience);
   if (below && below->bytes < least.front()->leastDeviceBytes())
     error.attachNote() << "whatever is moved off the device the least is " << sizeText(below->bytes)
                        << ", by " << below->by;
-  const auto until = std::chrono::steady_clock::now() + kPatience;
   auto find = [&](int64_t more) {
     // Twice the ranks do not take less than half each.
     if (below && below->bytes / *model.options.deviceMemory > more / ranks)
       return std::string();
-    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains, until);
-    const JudgedPlan *found = other.run();
+    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains,
+                      std::chrono::steady_clock::now() + kPatience);
+    const JudgedPlan *found = other.runForAny();
     return found ? found->text() : std::string();
   };
   noteFewestRanks(ranks, own, find, error);

@@ -23,11 +23,16 @@ static constexpr double kCappedEffort = 4;
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
 
-// What is known to be the least is looked for among so many recipes and for so long. Where even that is so
-// many times the cap, no walk leads below it.
-static constexpr size_t kTriedForLeast = 4;
+// What is needed whatever is moved is looked for among so many recipes, and for so long. Where even that is
+// so many times the cap no walk leads below it. Where so many have failed and it is above the cap, no other
+// that needs more without moving anything is tried.
+static constexpr size_t kAsked = 2;
 static constexpr std::chrono::seconds kPatience(3);
-static constexpr int64_t kOutOfReach = 4;
+static constexpr int64_t kFar = 4;
+static constexpr int kFailures = 8;
+// Where any that fits will do, how many are tried, and how often microbatches are doubled.
+static constexpr size_t kTriedToFind = 6;
+static constexpr int kDoublings = 3;
 
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -246,43 +251,64 @@ LeastMemory AutoPlanner::leastBelow(Judge &one, const JudgedPlan &each, Time unt
   return found;
 }
 
-std::optional<LeastMemory> AutoPlanner::leastBelow() {
-  if (least)
-    return least;
-  std::vector<const JudgedPlan *> list = smallest(kTriedForLeast);
+std::optional<LeastMemory> AutoPlanner::leastBelow(std::vector<const JudgedPlan *> list, Time until) {
   std::vector<LeastMemory> found(list.size(), {INT64_MAX, ""});
-  const Time until = std::chrono::steady_clock::now() + kPatience;
   judges.forEach(list.size(), [&](Judge &one, size_t i) {
     if (i == 0 || std::chrono::steady_clock::now() < until)
       found[i] = leastBelow(one, *list[i], until);
   });
-  for (const LeastMemory &each : found)
-    if (each.bytes < (least ? least->bytes : INT64_MAX))
-      least = each;
-  return least;
+  const LeastMemory least = *llvm::min_element(found, [](auto &a, auto &b) { return a.bytes < b.bytes; });
+  return least.bytes < INT64_MAX ? std::optional(least) : std::nullopt;
 }
 
-// Whether nothing of what is known comes near the cap, whatever is moved off the device. Asked where finding
-// out takes about as long as judging a few more.
-bool AutoPlanner::isOutOfReach() {
-  if (cap() == INT64_MAX || llvm::any_of(judged, [&](auto &entry) {
-        const JudgedPlan &each = entry.second;
-        return each.verdict.compiles && each.leastDeviceBytes() <= cap();
-      }))
+// Whether even the least that is known is so many times the cap. Asked where finding out takes about as long
+// as judging a few more.
+bool AutoPlanner::isOutOfReach(int64_t times) {
+  std::vector<const JudgedPlan *> first = smallest(kAsked);
+  if (first.empty() || first[0]->leastDeviceBytes() <= cap())
     return false;
-  std::vector<const JudgedPlan *> first = smallest(1);
-  if (first.empty() || !isTimeFor(kWholeEffort * Judge(model).work(first[0]->recipe), first[0]->recipe.pp > 1,
-                                  std::min(end, std::chrono::steady_clock::now() + kPatience)))
+  const auto now = std::chrono::steady_clock::now();
+  const Time until = std::min(now + kPatience, now + (end - now) / 4);
+  if (!isTimeFor(kWholeEffort * Judge(model).work(first[0]->recipe), first[0]->recipe.pp > 1, until))
     return false;
-  if (leastBelow() && least->bytes / kOutOfReach > cap())
-    return true;
-  least.reset(); // walks may find less
-  return false;
+  std::optional<LeastMemory> known = leastBelow(std::move(first), until);
+  return known && known->bytes / times > cap();
+}
+
+// What fits of what needs least, in more and more microbatches: the fastest of the fewest with which any
+// does.
+const JudgedPlan *AutoPlanner::findAny() {
+  std::vector<AssignOptions> list;
+  for (const JudgedPlan *each : smallest(kTriedToFind))
+    if (!each->plan)
+      list.push_back(each->recipe);
+  for (int doublings = 0; doublings <= kDoublings && !list.empty(); ++doublings) {
+    std::vector<JudgedPlan *> known = consider(list, end);
+    llvm::erase(known, nullptr);
+    judges.forEach(known.size(), [&](Judge &one, size_t i) { tryWhole(one, *known[i]); });
+    const JudgedPlan *best = nullptr;
+    for (const JudgedPlan *each : known)
+      if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
+        best = each;
+    if (best || isLate())
+      return best;
+    list.clear();
+    for (const JudgedPlan *each : known)
+      if (std::optional<AssignOptions> more = recipes.inMoreMicrobatches(each->recipe))
+        list.push_back(std::move(*more));
+  }
+  return nullptr;
+}
+
+const JudgedPlan *AutoPlanner::runForAny() {
+  bestOfKinds();
+  const JudgedPlan *found = findAny();
+  return found ? found : run();
 }
 
 const JudgedPlan *AutoPlanner::run() {
   std::vector<JudgedPlan *> kinds = bestOfKinds();
-  if (isOutOfReach())
+  if (isOutOfReach(kFar))
     return nullptr;
   auto climbAll = [&](Time until) {
     for (JudgedPlan *start : kinds)
@@ -296,6 +322,8 @@ const JudgedPlan *AutoPlanner::run() {
     climbAll(end);
     best = fastestThatFits(inOrder(), best);
   }
+  if (!best && !cut && !isOutOfReach(1))
+    best = findAny();
   return flip(best);
 }
 
@@ -348,6 +376,8 @@ const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, con
       continue;
     if ((!best || !fits(first.verdict)) && ++below > kTriedBelowCap)
       continue;
+    if (!best && below == kFailures && isOutOfReach(1))
+      break;
     // With it those that would be next if it came to what was drawn.
     std::vector<JudgedPlan *> group{&first};
     while (!isOver && i < order.size() && tried + group.size() < kWhole &&

@@ -67,9 +67,12 @@ public:
   std::vector<const JudgedPlan *> ranking() const;
   /// What needs least of the device, where nothing fits: by rising bytes, at most so many.
   std::vector<const JudgedPlan *> smallest(size_t count) const;
-  /// Whatever is moved off the device, of those and in as many microbatches as make it less. A look of
-  /// seconds; none where that was too few.
-  std::optional<LeastMemory> leastBelow();
+  /// What of these needs least whatever is moved off the device, in as many microbatches as make it less.
+  /// After `until` no other is begun but the first.
+  std::optional<LeastMemory> leastBelow(std::vector<const JudgedPlan *> list,
+                                        std::chrono::steady_clock::time_point until);
+  /// In place of `run`, one that keeps the caps, whether or not it is fast; null where none was found.
+  const JudgedPlan *runForAny();
   /// How many recipes, and how many changes of the best, were compiled.
   size_t size() const { return numRecipes; }
   size_t numFlips() const { return flips.size(); }
@@ -95,7 +98,8 @@ private:
   bool isTimeFor(double work, bool isPipeline, Time until);
   bool fits(const Verdict &verdict) const { return verdict.deviceBytes <= cap(); }
   bool mayRecompute() const;
-  bool isOutOfReach();
+  bool isOutOfReach(int64_t times);
+  const JudgedPlan *findAny();
   LeastMemory leastBelow(Judge &one, const JudgedPlan &each, Time until) const;
   std::optional<Verdict> timed(const AssignOptions &recipe, bool isFirst, Time until,
                                llvm::function_ref<Verdict()> judge);
@@ -125,9 +129,8 @@ private:
   Recipes recipes;
   const std::chrono::steady_clock::time_point begin, end; // of the search
   std::map<std::string, JudgedPlan> judged;               // by text
-  std::set<std::string> hopeless;   // not judged, since what is nearer to data alone is slow; by text
-  std::string reason;               // why the first that does not compile does not
-  std::optional<LeastMemory> least; // what leastBelow found
+  std::set<std::string> hopeless; // not judged, since what is nearer to data alone is slow; by text
+  std::string reason;             // why the first that does not compile does not
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
   std::atomic<bool> leftOut = false;
