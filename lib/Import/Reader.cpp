@@ -112,7 +112,7 @@ private:
     info.hasShape = tensor.has_shape();
     for (const auto &dim : tensor.shape().dim()) {
       OnnxDim converted;
-      if (dim.has_dim_value())
+      if (dim.has_dim_value() && dim.dim_value() != -1) // some exporters say -1 of a size that is not known
         converted.size = dim.dim_value();
       else
         converted.symbol = dim.dim_param();

@@ -68,6 +68,24 @@ TEST(Binding, evaluatesExpressions) {
   EXPECT_TRUE(contains(imported.text, "tensor<4xf32>")) << imported.text;
 }
 
+TEST(Binding, takesMinusOneForUnknown) {
+  TemporaryFolder folder;
+  ModelBuilder builder;
+  builder.input("x", {"n", "3"}).output("y", {"n", "3"}).node("Relu", {"x"}, {"y"});
+  builder.model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(-1);
+  Imported unbound(builder.save(folder / "m.onnx"));
+  EXPECT_TRUE(contains(unbound.errors, "no value: x.0;")) << unbound.errors;
+  Imported imported(builder.save(folder / "m.onnx"), bound({{"x.0", 9}}));
+  ASSERT_TRUE(imported.module) << imported.errors;
+  EXPECT_TRUE(contains(imported.text, "tensor<9x3xf32>")) << imported.text;
+}
+
 TEST(Binding, reportsContradictions) {
   TemporaryFolder folder;
   ModelBuilder builder;
