@@ -94,7 +94,8 @@ def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops, OptionalAttr<StrAttr>:$work,
-      OptionalAttr<F64Attr>:$functions, OptionalAttr<DenseI64ArrayAttr>:$shape, OptionalAttr<I64Attr>:$touched);
+      OptionalAttr<F64Attr>:$functions, OptionalAttr<DenseI64ArrayAttr>:$shape,
+      OptionalAttr<I64Attr>:$touched);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }

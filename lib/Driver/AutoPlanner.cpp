@@ -23,11 +23,11 @@ static constexpr double kCappedEffort = 4;
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
 
-// What is needed whatever is moved is looked for among so many recipes, and for so long. Where even that is
-// so many times the cap no walk leads below it. Where so many have failed and it is above the cap, no other
-// that needs more without moving anything is tried.
+// What is needed whatever is moved is asked of so many recipes, of at most so many operators each. Where even
+// that is so many times the cap no walk leads below it. Where so many have failed and it is above the cap, no
+// other that needs more without moving anything is tried.
 static constexpr size_t kAsked = 2;
-static constexpr std::chrono::seconds kPatience(3);
+static constexpr double kQuick = 10000;
 static constexpr int64_t kFar = 4;
 static constexpr int kFailures = 8;
 // Where any that fits will do, how many are tried, and how often microbatches are doubled.
@@ -252,6 +252,8 @@ LeastMemory AutoPlanner::leastBelow(Judge &one, const JudgedPlan &each, Time unt
 }
 
 std::optional<LeastMemory> AutoPlanner::leastBelow(std::vector<const JudgedPlan *> list, Time until) {
+  if (list.empty())
+    return std::nullopt;
   std::vector<LeastMemory> found(list.size(), {INT64_MAX, ""});
   judges.forEach(list.size(), [&](Judge &one, size_t i) {
     if (i == 0 || std::chrono::steady_clock::now() < until)
@@ -261,18 +263,15 @@ std::optional<LeastMemory> AutoPlanner::leastBelow(std::vector<const JudgedPlan 
   return least.bytes < INT64_MAX ? std::optional(least) : std::nullopt;
 }
 
-// Whether even the least that is known is so many times the cap. Asked where finding out takes about as long
-// as judging a few more.
+// Whether even the least that is known is so many times the cap. Not by the clock, of which what is found may
+// not depend.
 bool AutoPlanner::isOutOfReach(int64_t times) {
   std::vector<const JudgedPlan *> first = smallest(kAsked);
-  if (first.empty() || first[0]->leastDeviceBytes() <= cap())
+  if (first.empty() || first[0]->leastDeviceBytes() <= cap() || isLate() ||
+      countOperators(*model.module) * Judge(model).work(first[0]->recipe) > kQuick)
     return false;
-  const auto now = std::chrono::steady_clock::now();
-  const Time until = std::min(now + kPatience, now + (end - now) / 4);
-  if (!isTimeFor(kWholeEffort * Judge(model).work(first[0]->recipe), first[0]->recipe.pp > 1, until))
-    return false;
-  std::optional<LeastMemory> known = leastBelow(std::move(first), until);
-  return known && known->bytes / times > cap();
+  std::optional<LeastMemory> known = leastBelow(std::move(first), Time::max());
+  return known && known->bytes / times > cap() && !isLate();
 }
 
 // What fits of what needs least, in more and more microbatches: the fastest of the fewest with which any
@@ -285,7 +284,10 @@ const JudgedPlan *AutoPlanner::findAny() {
   for (int doublings = 0; doublings <= kDoublings && !list.empty(); ++doublings) {
     std::vector<JudgedPlan *> known = consider(list, end);
     llvm::erase(known, nullptr);
-    judges.forEach(known.size(), [&](Judge &one, size_t i) { tryWhole(one, *known[i]); });
+    judges.forEach(known.size(), [&](Judge &one, size_t i) {
+      if (known[i]->fitted.reason.empty()) // else it was tried, and does not
+        tryWhole(one, *known[i]);
+    });
     const JudgedPlan *best = nullptr;
     for (const JudgedPlan *each : known)
       if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
@@ -322,7 +324,7 @@ const JudgedPlan *AutoPlanner::run() {
     climbAll(end);
     best = fastestThatFits(inOrder(), best);
   }
-  if (!best && !cut && !isOutOfReach(1))
+  if (!best && !cut && !isBeyond)
     best = findAny();
   return flip(best);
 }
@@ -376,7 +378,9 @@ const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, con
       continue;
     if ((!best || !fits(first.verdict)) && ++below > kTriedBelowCap)
       continue;
-    if (!best && below == kFailures && isOutOfReach(1))
+    if (!best && below == kFailures)
+      isBeyond = isOutOfReach(1);
+    if (isBeyond)
       break;
     // With it those that would be next if it came to what was drawn.
     std::vector<JudgedPlan *> group{&first};

@@ -131,6 +131,7 @@ private:
   std::map<std::string, JudgedPlan> judged;               // by text
   std::set<std::string> hopeless; // not judged, since what is nearer to data alone is slow; by text
   std::string reason;             // why the first that does not compile does not
+  bool isBeyond = false;          // what needs least fails, whatever is moved
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
   std::atomic<bool> leftOut = false;
