@@ -11,6 +11,9 @@ target_compile_options(tessera_compiler_flags INTERFACE -Wall -Wextra -Wno-unuse
 
 # MLIR's headers are two thirds of the time of a compilation: they are compiled once, and nothing of the project is among
 # them, so that no change of ours compiles them again. The time stamp would make each one new to ccache.
+# CMake names the header beside its compiled form, by an option that ccache does not make relative: no other folder's
+# compilation would be found in the cache. Clang needs the compiled form alone.
+set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
 file(WRITE ${CMAKE_BINARY_DIR}/headers.cpp "")
 add_library(tessera_headers OBJECT ${CMAKE_BINARY_DIR}/headers.cpp)
 target_link_libraries(tessera_headers PRIVATE tessera_compiler_flags)
@@ -32,6 +35,17 @@ target_precompile_headers(tessera_headers PRIVATE
   <mlir/IR/DialectImplementation.h>
   <mlir/IR/PatternMatch.h>
   <mlir/Pass/PassManager.h>)
+
+# The compiled form names its own folder, so no two folders have the same: to ccache (CCACHE_PCH_EXTSUM in
+# CMakePresets.json) it is what the preprocessor makes of the headers, which is the same wherever the sources lie.
+set(headers ${CMAKE_BINARY_DIR}/CMakeFiles/tessera_headers.dir/cmake_pch.hxx)
+set(headers_sum ${headers}.pch.sum)
+add_custom_command(OUTPUT ${headers_sum}
+  COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -fPIC "$<$<CONFIG:Release>:-DNDEBUG>" -isystem ${MLIR_INCLUDE_DIRS}
+    -w -E -P -dD -x c++ ${headers} -o ${headers_sum} -MD -MT ${headers_sum} -MF ${headers_sum}.d
+  DEPENDS ${headers} DEPFILE ${headers_sum}.d COMMENT "Summing the precompiled headers" VERBATIM)
+add_custom_target(tessera_headers_sum DEPENDS ${headers_sum})
+add_dependencies(tessera_headers tessera_headers_sum)
 
 # The headers are compiled as position independent code of a library (-fPIC), so an executable that reuses them is too.
 function(tessera_reuse_headers executable)
