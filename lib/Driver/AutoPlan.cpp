@@ -20,7 +20,7 @@ static constexpr size_t kAlternatives = 4;
 
 // Where nothing fits, of how many recipes the least whatever is moved is asked, and for how long; for how
 // long each other number of ranks is tried.
-static constexpr size_t kAskedForLeast = 4;
+static constexpr size_t kAskedForLeast = 3;
 static constexpr std::chrono::seconds kPatience(5);
 
 // The extent of the batch: what most inputs begin with.
@@ -54,7 +54,9 @@ static std::string planText(const Compilation &model, Plan plan, const AutoPlann
     os << ", " << sizeText(verdict.hostBytes) << " of the host";
   os << ", " << sizeText(verdict.sentBytes) << " sent a rank and step.\n# " << planner.size()
      << " recipes and " << planner.numFlips() << " changes of the best were compiled.\n";
-  plan.planner = {best.text(), {}};
+  plan.planner = {best.text(), {}, {}};
+  for (const OpRule &rule : plan.ops)
+    plan.planner->entries.push_back(rule.digest());
   for (const JudgedPlan *other : planner.ranking())
     if (other != &best && plan.planner->alternatives.size() < kAlternatives)
       plan.planner->alternatives.push_back(llvm::formatv(
@@ -74,18 +76,18 @@ static std::string outputOf(const AutoOptions &how, const std::string &output, i
 
 static const char *whatEnded() { return interruption::wasAsked() ? "an interruption" : "--plan-seconds"; }
 
-// The fewest ranks that are found to do, of which `own` are along the plan's axes: two, four or eight times
-// as many, or three quarters of that. `find` has what would do with so many, or nothing.
+// The fewest ranks that are found to do, of which `own` are along the plan's axes: up to eight times as many.
+// `find` has what would do with so many, or nothing.
 static void noteFewestRanks(int64_t ranks, int64_t own, llvm::function_ref<std::string(int64_t)> find,
                             InFlightDiagnostic &error) {
-  for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
+  for (int64_t halves : {3, 4, 6, 8, 12, 16}) {
+    const int64_t more = ranks * halves / 2;
+    if (ranks * halves % 2 != 0 || more % own != 0)
+      continue;
     std::string found = find(more);
     if (found.empty())
       continue;
-    const int64_t between = more / 4 * 3;
-    std::string fewer = more % 4 == 0 && between % own == 0 ? find(between) : "";
-    error.attachNote() << (fewer.empty() ? more : between)
-                       << " ranks would do: " << (fewer.empty() ? found : fewer);
+    error.attachNote() << more << " ranks would do: " << found;
     return;
   }
 }
@@ -118,11 +120,11 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
                        << ", by " << below->by;
   auto find = [&](int64_t more) {
     // Twice the ranks do not take less than half each.
-    if (below && below->bytes / *model.options.deviceMemory > more / ranks)
+    if (below && double(below->bytes) * double(ranks) > double(*model.options.deviceMemory) * double(more))
       return std::string();
     AutoPlanner other(model, shallow, judges, how.decided, more / own, trains,
                       std::chrono::steady_clock::now() + kPatience);
-    const JudgedPlan *found = other.runForAny();
+    const JudgedPlan *found = other.runForAny(below ? below->recipe : least.front()->recipe);
     return found ? found->text() : std::string();
   };
   noteFewestRanks(ranks, own, find, error);

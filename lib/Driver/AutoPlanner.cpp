@@ -2,7 +2,6 @@
 #include "lib/Driver/AutoPlanner.h"
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
-#include "lib/Driver/OtherPlans.h"
 #include <limits>
 
 using namespace mlir;
@@ -22,17 +21,6 @@ static constexpr double kCappedEffort = 4;
 // From how many meshes decisions are changed, and how many operators of changed plans are compiled from each.
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
-
-// What is needed whatever is moved is asked of so many recipes, of at most so many operators each. Where even
-// that is so many times the cap no walk leads below it. Where so many have failed and it is above the cap, no
-// other that needs more without moving anything is tried.
-static constexpr size_t kAsked = 2;
-static constexpr double kQuick = 10000;
-static constexpr int64_t kFar = 4;
-static constexpr int kFailures = 8;
-// Where any that fits will do, how many are tried, and how often microbatches are doubled.
-static constexpr size_t kTriedToFind = 6;
-static constexpr int kDoublings = 3;
 
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -231,86 +219,9 @@ std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
   return list;
 }
 
-LeastMemory AutoPlanner::leastBelow(Judge &one, const JudgedPlan &each, Time until) const {
-  LeastMemory found{INT64_MAX, ""};
-  auto improve = [&](std::unique_ptr<Compilation> compilation, const std::string &by) {
-    std::optional<int64_t> bytes = leastDeviceOf(*compilation);
-    if (!bytes || *bytes >= found.bytes)
-      return false;
-    found = {*bytes, by};
-    return true;
-  };
-  if (each.plan) {
-    improve(one.withPlan(*each.plan), each.text());
-    return found;
-  }
-  for (std::optional<AssignOptions> recipe = each.recipe; recipe;
-       recipe = recipes.inMoreMicrobatches(*recipe))
-    if (!improve(one.withRecipe(*recipe), recipeText(*recipe)) || std::chrono::steady_clock::now() >= until)
-      break;
-  return found;
-}
-
-std::optional<LeastMemory> AutoPlanner::leastBelow(std::vector<const JudgedPlan *> list, Time until) {
-  if (list.empty())
-    return std::nullopt;
-  std::vector<LeastMemory> found(list.size(), {INT64_MAX, ""});
-  judges.forEach(list.size(), [&](Judge &one, size_t i) {
-    if (i == 0 || std::chrono::steady_clock::now() < until)
-      found[i] = leastBelow(one, *list[i], until);
-  });
-  const LeastMemory least = *llvm::min_element(found, [](auto &a, auto &b) { return a.bytes < b.bytes; });
-  return least.bytes < INT64_MAX ? std::optional(least) : std::nullopt;
-}
-
-// Whether even the least that is known is so many times the cap. Not by the clock, of which what is found may
-// not depend.
-bool AutoPlanner::isOutOfReach(int64_t times) {
-  std::vector<const JudgedPlan *> first = smallest(kAsked);
-  if (first.empty() || first[0]->leastDeviceBytes() <= cap() || isLate() ||
-      countOperators(*model.module) * Judge(model).work(first[0]->recipe) > kQuick)
-    return false;
-  std::optional<LeastMemory> known = leastBelow(std::move(first), Time::max());
-  return known && known->bytes / times > cap() && !isLate();
-}
-
-// What fits of what needs least, in more and more microbatches: the fastest of the fewest with which any
-// does.
-const JudgedPlan *AutoPlanner::findAny() {
-  std::vector<AssignOptions> list;
-  for (const JudgedPlan *each : smallest(kTriedToFind))
-    if (!each->plan)
-      list.push_back(each->recipe);
-  for (int doublings = 0; doublings <= kDoublings && !list.empty(); ++doublings) {
-    std::vector<JudgedPlan *> known = consider(list, end);
-    llvm::erase(known, nullptr);
-    judges.forEach(known.size(), [&](Judge &one, size_t i) {
-      if (known[i]->fitted.reason.empty()) // else it was tried, and does not
-        tryWhole(one, *known[i]);
-    });
-    const JudgedPlan *best = nullptr;
-    for (const JudgedPlan *each : known)
-      if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
-        best = each;
-    if (best || isLate())
-      return best;
-    list.clear();
-    for (const JudgedPlan *each : known)
-      if (std::optional<AssignOptions> more = recipes.inMoreMicrobatches(each->recipe))
-        list.push_back(std::move(*more));
-  }
-  return nullptr;
-}
-
-const JudgedPlan *AutoPlanner::runForAny() {
-  bestOfKinds();
-  const JudgedPlan *found = findAny();
-  return found ? found : run();
-}
-
 const JudgedPlan *AutoPlanner::run() {
   std::vector<JudgedPlan *> kinds = bestOfKinds();
-  if (isOutOfReach(kFar))
+  if (isFarOutOfReach())
     return nullptr;
   auto climbAll = [&](Time until) {
     for (JudgedPlan *start : kinds)
@@ -318,14 +229,16 @@ const JudgedPlan *AutoPlanner::run() {
         climb(start, until);
   };
   climbAll(begin + (end - begin) * 3 / 4);
+  if (isOutOfReach())
+    return flip(nullptr); // which splits what recipes leave whole
   const JudgedPlan *best = fastestThatFits(inOrder(), nullptr);
   // Where there is no time to compile anything whole the rest of it is for more walks.
   if (best && best->fitted.isDrawn) {
     climbAll(end);
     best = fastestThatFits(inOrder(), best);
   }
-  if (!best && !cut && !isBeyond)
-    best = findAny();
+  if (!best && !cut)
+    best = findAny(kTriedToFind, kDoublings);
   return flip(best);
 }
 
@@ -344,7 +257,9 @@ void AutoPlanner::tryWhole(Judge &one, JudgedPlan &each) {
   const double work = effort * (each.plan ? Judge(model).work(*each.plan) : Judge(model).work(each.recipe));
   const bool isPipeline = each.recipe.pp > 1;
   if (!each.verdict.isDrawn || isTimeFor(work, isPipeline, end)) {
-    each.fitted = each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
+    each.fitted = each.plan   ? one.judge(*each.plan)
+                  : anyWillDo ? one.judgeAny(each.recipe)
+                              : one.judge(each.recipe);
     return;
   }
   leftOut = true;
@@ -378,10 +293,6 @@ const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, con
       continue;
     if ((!best || !fits(first.verdict)) && ++below > kTriedBelowCap)
       continue;
-    if (!best && below == kFailures)
-      isBeyond = isOutOfReach(1);
-    if (isBeyond)
-      break;
     // With it those that would be next if it came to what was drawn.
     std::vector<JudgedPlan *> group{&first};
     while (!isOver && i < order.size() && tried + group.size() < kWhole &&

@@ -45,7 +45,8 @@ struct JudgedPlan {
 /// What the device needs at least.
 struct LeastMemory {
   int64_t bytes;
-  std::string by; // which recipe
+  AssignOptions recipe;
+  std::string by; // it, and how many of its decisions are others
 };
 
 /// Looks for the best plan of one model for one number of ranks.
@@ -69,10 +70,11 @@ public:
   std::vector<const JudgedPlan *> smallest(size_t count) const;
   /// What of these needs least whatever is moved off the device, in as many microbatches as make it less.
   /// After `until` no other is begun but the first.
-  std::optional<LeastMemory> leastBelow(std::vector<const JudgedPlan *> list,
+  std::optional<LeastMemory> leastBelow(llvm::ArrayRef<const JudgedPlan *> list,
                                         std::chrono::steady_clock::time_point until);
-  /// In place of `run`, one that keeps the caps, whether or not it is fast; null where none was found.
-  const JudgedPlan *runForAny();
+  /// In place of `run`, one that keeps the caps, whether or not it is fast: first `fewer`, a recipe for fewer
+  /// ranks, with more of them on one axis. Null where none was found.
+  const JudgedPlan *runForAny(const AssignOptions &fewer);
   /// How many recipes, and how many changes of the best, were compiled.
   size_t size() const { return numRecipes; }
   size_t numFlips() const { return flips.size(); }
@@ -87,6 +89,10 @@ public:
   std::vector<Alternative> alternatives(const JudgedPlan &best) const;
 
 private:
+  // Where any that fits will do, how many are tried, and how often microbatches are doubled.
+  static constexpr size_t kTriedToFind = 6;
+  static constexpr int kDoublings = 3;
+
   bool isLate() {
     if (std::chrono::steady_clock::now() >= end || interruption::wasAsked())
       cut = true;
@@ -98,9 +104,15 @@ private:
   bool isTimeFor(double work, bool isPipeline, Time until);
   bool fits(const Verdict &verdict) const { return verdict.deviceBytes <= cap(); }
   bool mayRecompute() const;
-  bool isOutOfReach(int64_t times);
-  const JudgedPlan *findAny();
-  LeastMemory leastBelow(Judge &one, const JudgedPlan &each, Time until) const;
+  // Whether no walk leads to what keeps the cap; and behind the walks, whether what needs least and what is
+  // fastest do not keep it, whatever is moved.
+  bool isFarOutOfReach();
+  bool isOutOfReach();
+  bool isAbove(llvm::ArrayRef<const JudgedPlan *> list, int64_t times);
+  // What fits of the `count` that need least, in more and more microbatches: the fastest of the fewest with
+  // which any does.
+  const JudgedPlan *findAny(size_t count, int doublings);
+  LeastMemory leastOf(Judge &one, const JudgedPlan &each, Time until) const;
   std::optional<Verdict> timed(const AssignOptions &recipe, bool isFirst, Time until,
                                llvm::function_ref<Verdict()> judge);
   std::vector<JudgedPlan *> considerSplit(llvm::ArrayRef<AssignOptions> list, Time until);
@@ -129,9 +141,10 @@ private:
   Recipes recipes;
   const std::chrono::steady_clock::time_point begin, end; // of the search
   std::map<std::string, JudgedPlan> judged;               // by text
+  std::map<std::string, LeastMemory> leasts;              // what was asked of `leastBelow`, by text
   std::set<std::string> hopeless; // not judged, since what is nearer to data alone is slow; by text
   std::string reason;             // why the first that does not compile does not
-  bool isBeyond = false;          // what needs least fails, whatever is moved
+  bool anyWillDo = false;         // `runForAny`
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
   std::atomic<bool> leftOut = false;

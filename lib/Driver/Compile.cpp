@@ -241,6 +241,7 @@ static ScheduleOptions scheduleOptions(Compilation &compilation) {
   schedule.tierPolicy = options.tierPolicy;
   schedule.onlyTraining = options.toCompare;
   schedule.advises = options.advises;
+  schedule.anyPlacement = options.anyPlacement;
   schedule.turns = options.turns;
   schedule.describeKernels = describeKernels;
   // By program: values are made again before any program is placed.

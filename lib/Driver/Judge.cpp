@@ -201,6 +201,12 @@ double Judge::work(const AssignOptions &recipe) const {
 
 double Judge::work(const Plan &plan) const { return work(sizeOf(plan)); }
 
+Verdict Judge::judgeAny(const AssignOptions &recipe) {
+  std::unique_ptr<Compilation> compilation = withRecipe(recipe);
+  compilation->options.anyPlacement = true;
+  return judge(std::move(compilation), /*isWhole=*/true);
+}
+
 Verdict Judge::judge(std::unique_ptr<Compilation> compilation, bool isWhole) {
   Verdict verdict;
   CompileOptions &options = compilation->options;

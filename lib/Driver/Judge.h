@@ -61,6 +61,8 @@ public:
   double work(const Plan &plan) const;
   /// What the executable will say: of all programs, by the model's options of memory.
   Verdict judge(const AssignOptions &recipe) { return judge(withRecipe(recipe), /*isWhole=*/true); }
+  /// The same where it matters only whether it fits: the first placement that does.
+  Verdict judgeAny(const AssignOptions &recipe);
   Verdict judge(const Plan &plan) { return judge(withPlan(plan), /*isWhole=*/true); }
   /// The model as the recipe, or the plan's text, would have it, before anything is assigned.
   std::unique_ptr<Compilation> withRecipe(const AssignOptions &recipe) const;

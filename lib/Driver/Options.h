@@ -55,6 +55,7 @@ struct CompileOptions {
   std::string tierPolicy = "planned"; // --tier-policy, what decides that
   bool toCompare = false;             // with others: no programs for inference and clipping, packed quickly
   bool advises = true;                // what would help where memory is too small, which has to be tried
+  bool anyPlacement = false;          // the first that fits will do, however long a step takes
   int64_t turns = 0;                  // likewise, of a pipeline: so many of its microbatches alone; 0: all
   std::string machineFile;            // --machine: rates to estimate by; empty: the target's
   int64_t threads = 0;                // a rank; 0: this machine's cores over the ranks

@@ -118,6 +118,22 @@ std::optional<AssignOptions> Recipes::inMoreMicrobatches(const AssignOptions &re
   return other;
 }
 
+std::vector<AssignOptions> Recipes::grownFrom(const AssignOptions &fewer) const {
+  int64_t have = 1;
+  for (const Axis &axis : kAxes)
+    have *= fewer.*axis.ranks;
+  std::vector<AssignOptions> list;
+  for (const Axis &axis : kAxes) {
+    if (!isFree(axis.option) || !maySpread(axis.option) || fewer.*axis.ranks * ranks % have != 0)
+      continue;
+    AssignOptions other = fewer;
+    other.*axis.ranks = fewer.*axis.ranks * ranks / have;
+    other = usual(std::move(other));
+    list.push_back(split(other).value_or(other));
+  }
+  return list;
+}
+
 void Recipes::addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
   if (!trains || !isFree("microbatches"))
     return;

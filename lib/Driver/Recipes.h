@@ -32,6 +32,9 @@ public:
   std::optional<AssignOptions> split(const AssignOptions &recipe) const;
   /// The recipe in twice the microbatches; none where their number is decided.
   std::optional<AssignOptions> inMoreMicrobatches(const AssignOptions &recipe) const;
+  /// A recipe for fewer ranks with more of them on one axis, with its state split where it may be: one for
+  /// each axis that takes them.
+  std::vector<AssignOptions> grownFrom(const AssignOptions &fewer) const;
   /// Every recipe: each spread in all its modes, with microbatches up to `most` a stage or rank.
   std::vector<AssignOptions> all(int64_t most) const;
 

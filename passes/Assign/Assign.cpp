@@ -374,7 +374,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       dist::kPattern.set(op, dist::PatternAttr::get(&getContext(), rule.pattern, refs));
       std::string origin = plan.origin;
       if (rule.at.line)
-        origin = (plan.planner ? "planner, " : "") + plan.file + ":" + std::to_string(rule.at.line);
+        origin = (plan.planner && plan.planner->wrote(rule) ? "planner, " : "") + plan.file + ":" +
+                 std::to_string(rule.at.line);
       dist::kOrigin.set(op, StringAttr::get(&getContext(), origin));
       ++numPatterns;
     }

@@ -5,10 +5,15 @@
 #include "passes/Assign/PlanReader.h"
 #include "passes/Pipeline/PipelineSchedule.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/xxhash.h"
 #include <set>
 
 using namespace mlir;
 using namespace tessera;
+
+// How many digests of entries are printed on a line.
+static constexpr size_t kDigestsOfLine = 8;
 
 namespace {
 
@@ -205,17 +210,23 @@ void readPrecision(PlanReader &reader, const toml::table &table, Plan &plan) {
                                     << "\"; it is \"f32\", \"bf16\" or \"f16\"";
 }
 
-void readPlanner(PlanReader &reader, const toml::table &table, Plan &plan) {
-  reader.keys(table, {"recipe", "alternatives"}, "[planner]");
-  plan.planner = {reader.text(table, "recipe", true), {}};
-  const toml::node *list = table.get("alternatives");
+std::vector<std::string> readTexts(PlanReader &reader, const toml::table &table, StringRef key) {
+  std::vector<std::string> texts;
+  const toml::node *list = table.get(std::string_view(key));
   if (!list)
-    return;
+    return texts;
   const toml::array *array = list->as_array();
   for (const toml::node &item : array ? *array : toml::array())
-    plan.planner->alternatives.push_back(item.value_exact<std::string>().value_or(""));
-  if (!array || llvm::is_contained(plan.planner->alternatives, ""))
-    reader.error(list->source()) << "\"alternatives\" must be a list of texts";
+    texts.push_back(item.value_exact<std::string>().value_or(""));
+  if (!array || llvm::is_contained(texts, ""))
+    reader.error(list->source()) << "\"" << key << "\" must be a list of texts";
+  return texts;
+}
+
+void readPlanner(PlanReader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"recipe", "alternatives", "entries"}, "[planner]");
+  plan.planner = {reader.text(table, "recipe", true), readTexts(reader, table, "alternatives"),
+                  readTexts(reader, table, "entries")};
 }
 
 } // namespace
@@ -294,6 +305,11 @@ static std::string heading(StringRef table, StringRef note) {
   return ("\n" + (note.empty() ? "" : "# " + note + "\n") + table + "\n").str();
 }
 
+std::string OpRule::digest() const {
+  const std::string text = quoted(match) + quoted(pattern) + quotedList(axes);
+  return llvm::formatv("{0:x-8}", uint32_t(llvm::xxh3_64bits(text))).str();
+}
+
 void Plan::print(llvm::raw_ostream &os) const {
   os << "[mesh]                        # axis = size, slowest varying first; their product is the number of "
         "ranks\n";
@@ -349,6 +365,9 @@ void Plan::print(llvm::raw_ostream &os) const {
        << quoted(planner->recipe) << "\nalternatives = [";
     for (const std::string &each : planner->alternatives)
       os << "\n  " << quoted(each) << ",";
+    os << "\n]\nentries = [";
+    for (auto [i, each] : llvm::enumerate(planner->entries))
+      os << (i % kDigestsOfLine == 0 ? "\n  " : " ") << quoted(each) << ",";
     os << "\n]\n";
   }
 }

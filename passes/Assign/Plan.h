@@ -5,6 +5,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/core/size.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <array>
 #include <map>
@@ -32,6 +33,9 @@ struct OpRule {
   std::vector<std::string> axes;
   PlanPosition at;
   std::string note = ""; // printed above it, not read
+
+  /// Eight digits that stand for what it decides.
+  std::string digest() const;
 };
 
 struct ValueRule {
@@ -92,6 +96,10 @@ struct ElasticRule {
 struct PlannerNote {
   std::string recipe;
   std::vector<std::string> alternatives; // the next best, a sentence each
+  std::vector<std::string> entries;      // digests of the [[op]] that it wrote: what was edited has another
+
+  /// Whether --auto wrote the entry as it is.
+  bool wrote(const OpRule &rule) const { return llvm::is_contained(entries, rule.digest()); }
 };
 
 struct Plan {

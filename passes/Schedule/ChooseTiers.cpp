@@ -75,6 +75,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     ModuleOp module = getOperation();
     search.emplace(module, *library, threads, policy.getValue());
     search->advises = advises;
+    search->any = any;
     if (search->limits.device == INT64_MAX && search->places.isEmpty())
       return observeUncapped();
     if (failed(search->places.verify(module)))

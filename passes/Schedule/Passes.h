@@ -33,6 +33,7 @@ struct ScheduleOptions {
   std::string tierPolicy = "planned"; // of `tessera-choose-tiers`
   bool onlyTraining = false;          // no inference and clipping, where there is training; one order alone
   bool advises = true;                // of `tessera-choose-tiers`
+  bool anyPlacement = false;          // likewise: `any`
   int64_t turns = 0;                  // of a pipeline: so many microbatches alone; 0: all
   /// Gives each lowered kernel in the module `exec.extent`, `exec.grain`, `exec.workspace` and
   /// `exec.in_place`.

@@ -186,7 +186,11 @@ def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
               "what decides: planned, or for comparison patrickstar elixir zero-offload lru belady">,
        Option<"advises", "advises", "bool", "true",
               "whether a program that does not fit is an error with the least possible and with what "
-              "would help, tried">];
+              "would help, tried">,
+       Option<
+           "any", "any", "bool", "false",
+           "whether the first that fits will do: no faster one by running again or by updates on the host is "
+           "looked for">];
   let statistics = [Statistic<"numTransfers", "transfers", "copies to the host or from it that are started">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }

@@ -80,6 +80,7 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   tiers.threads = options.threads;
   tiers.policy = options.tierPolicy;
   tiers.advises = options.advises;
+  tiers.any = options.anyPlacement;
   pm.addPass(createChooseTiers(tiers, options.placed, options.refused, options.onlyLeast));
   ChooseNvmeOptions nvme;
   nvme.target = options.target;

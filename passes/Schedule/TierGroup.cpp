@@ -135,7 +135,7 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
     fitted = search.attempt(func);
   }
   auto restore = llvm::make_scope_exit([&] { search.limits.host = host; });
-  bool isAbove = needed.device > search.limits.device - ahead;
+  bool isAbove = needed.device > search.limits.device - ahead && !(fitted && search.any);
   bool repeats = search.recomputes && search.isFree() && isAbove, updates = choosesUpdates && isAbove;
   // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
   if (repeats || (updates && !needsNvme))

@@ -151,6 +151,7 @@ std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &pla
 
 std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
   constexpr int kAttempts = 8, kParts = 1 << (kAttempts - 2); // of the way to the least
+  constexpr double kLittle = 0.02;                            // of the effort, where any will do
   int64_t cap = limits.device - receivedAhead(func);          // of the arena
   tiers::Limits goal = {cap, limits.host, limits.enough};
   tiers::Rates rates = ratesOf(func);
@@ -176,7 +177,8 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
     if (expectsLoss)
       goal.device -= lost;
     std::optional<tiers::Plan> plan =
-        given ? tiers::planOf(traced.step, *given, rates) : tiers::planBy(policy, traced.step, goal, rates);
+        given ? tiers::planOf(traced.step, *given, rates)
+              : tiers::planBy(policy, traced.step, goal, rates, any ? kLittle : 1);
     if (!plan && expectsLoss) {
       goal.device += lost;
       continue;

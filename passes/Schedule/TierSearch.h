@@ -33,6 +33,7 @@ public:
   Places places;
   bool recomputes = false, hasNvme = false;
   bool advises = true;                       // whether a refusal says more than that
+  bool any = false;                          // whether the first that fits will do
   llvm::DenseSet<mlir::Operation *> outputs; // variables that stay on the device: the host reads them
   /// Variables of the programs before, and those of them that are updated on the host.
   llvm::DenseSet<mlir::Operation *> decided, onHost;

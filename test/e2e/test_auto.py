@@ -259,10 +259,24 @@ def test_the_planner_says_why(found):
     assert f"plan {plan['plan']}, found by --auto: {plan['recipe']}" in head and head.count("  next best: ") == 4
     assert re.search(r"^a step takes \S+ m?s by estimate, uncalibrated \(no --machine\), \S+ \S+ \(%d bytes\) of the device a rank" % plan["device_bytes"], head, re.M), head
     assert "x 3, of which this is the first:" in operators.split("products by panels")[0]
-    one = h.checked(h.TESSERA, "explain", GPT, *TRAIN, "--tp", "2").stdout
-    (found[1] / "by-planner.toml").write_text(h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--tp", "2").stdout + '[planner]\nrecipe = "--tp 2"\n')
-    two = h.checked(h.TESSERA, "explain", GPT, *TRAIN, "--plan", found[1] / "by-planner.toml").stdout
-    assert "column [tensor] from recipe" in one and f"column [tensor] from planner, {found[1]}/by-planner.toml:" in two
+
+
+def test_an_edited_entry_is_not_the_planners(tmp_path):
+    """explain says planner of the entries that --auto wrote, and the file alone of those that were edited since."""
+    file = tmp_path / "plan.toml"
+    h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--auto", "--ranks", "2", "--tp", "2", "--plan-seconds", "5", "-o", file)
+    origins = lambda: re.findall(rf"from (planner, )?{re.escape(str(file))}:(\d+)", h.checked(h.TESSERA, "explain", GPT, *TRAIN, "--plan", file).stdout)
+    written = origins()
+    assert written and all(planner for planner, _ in written)
+    lines = file.read_text().split("\n")
+    line = int(written[0][1])  # its [[op]]
+    match = next(i for i in range(line, line + 3) if lines[i].startswith("match"))
+    lines[match] = re.sub(r'"(.*)"', r'"\1*"', lines[match])  # the same operators by another glob
+    file.write_text("\n".join(lines))
+    edited = origins()
+    assert [at for _, at in edited] == [at for _, at in written]
+    assert all(bool(planner) == (at != written[0][1]) for planner, at in edited) and {at for _, at in edited} != {written[0][1]}
+    assert "entries = [" in h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--plan", file).stdout
 
 
 def test_microbatches_of_a_plan_stay(tmp_path):

@@ -29,7 +29,7 @@ const std::vector<std::string_view> &tessera::tiers::policies() {
 }
 
 std::optional<Plan> tessera::tiers::planBy(std::string_view policy, const Step &step, const Limits &limits,
-                                           const Rates &rates) {
+                                           const Rates &rates, double effort) {
   for (auto [name, rule] : kRules)
     if (name == policy) {
       Moves moves = rule(step, limits);
@@ -39,5 +39,5 @@ std::optional<Plan> tessera::tiers::planBy(std::string_view policy, const Step &
       bool fits = plan.devicePeak <= limits.device && plan.hostPeak <= limits.host;
       return fits ? std::optional(std::move(plan)) : std::nullopt;
     }
-  return choose(step, limits, rates);
+  return choose(step, limits, rates, effort);
 }

@@ -21,8 +21,9 @@ namespace tessera::tiers {
 const std::vector<std::string_view> &policies();
 
 /// The plan of the policy of that name within the limits; nothing where its rule does not lead to one.
+/// `effort`: of "planned", as of `choose`.
 std::optional<Plan> planBy(std::string_view policy, const Step &step, const Limits &limits,
-                           const Rates &rates);
+                           const Rates &rates, double effort = 1);
 
 } // namespace tessera::tiers
 #endif

@@ -116,10 +116,12 @@ axis = "pipe"
 # PLANNER: planner.toml:2:1: unknown key "recipes" in [planner]; the nearest is "recipe"
 # PLANNER: planner.toml:1:1: "recipe" is missing
 # PLANNER: planner.toml:3:16: "alternatives" must be a list of texts
+# PLANNER: planner.toml:4:11: "entries" must be a list of texts
 //--- planner.toml
 [planner]
 recipes = "--dp 2"
 alternatives = [1]
+entries = "all"
 
 # PRECISION: precision.toml:3:1: unknown key "master" in [precision]; the nearest is "compute"
 # PRECISION: precision.toml:2:11: "compute" is "fp16"; it is "f32", "bf16" or "f16"

@@ -1,5 +1,10 @@
 // With a cap, what is made again and what leaves the device are chosen together: the fastest step by the machine's rates.
 // RUN: tessera-opt %s --tessera-choose-tiers --tessera-verify-recompute --split-input-file 2>&1 | FileCheck %s
+// Where the first that fits will do nothing runs again.
+// RUN: tessera-opt %s --tessera-choose-tiers=any=true --split-input-file 2>&1 | FileCheck %s --check-prefix=ANY
+// ANY-NOT: dist.recompute =
+// ANY: dist.prefetch_start
+// ANY-NOT: dist.recompute =
 
 // Copies cost nothing: none of the time goes into operators that run again.
 // CHECK: remark: program 'fast' takes {{.*}} instead of {{.*}} of activations (2 values) leave it; a step is estimated to take 1.00 x as long
