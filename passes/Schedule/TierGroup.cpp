@@ -45,13 +45,13 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, double be
   return sketches;
 }
 
-// Fits it, and undoes that.
-std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketch &sketch) {
+// Fits it, if it takes less than `bound` seconds, and undoes that.
+std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketch &sketch, double bound) {
   std::optional<FittedProgram> fitted;
   auto attempt = [&](const Repeats &repeats) {
     search.repeats = repeats;
     search.updates = sketch.updates.onHost;
-    fitted = search.attempt(func);
+    fitted = search.attempt(func, bound);
     if (fitted)
       fitted->exchange();
     return false;
@@ -96,9 +96,9 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
     // stages.
     if (isHopeless && winner && (sketch.number > 0 || isLargeStage))
       continue;
-    std::optional<FittedProgram> other = fitSketch(func, sketch);
-    count += other.has_value();
-    if (other && secondsOf(*other) < best) {
+    std::optional<FittedProgram> other = fitSketch(func, sketch, best);
+    count += other || search.isSlower;
+    if (other) {
       best = secondsOf(*other);
       winner = std::move(other);
     }

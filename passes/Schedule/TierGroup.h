@@ -70,7 +70,7 @@ private:
   std::optional<FittedProgram> faster(mlir::func::FuncOp func, std::optional<FittedProgram> fitted,
                                       bool repeats, bool withUpdates);
   std::vector<Sketch> sketchAll(mlir::func::FuncOp func, double best, bool repeats, bool withUpdates);
-  std::optional<FittedProgram> fitSketch(mlir::func::FuncOp func, const Sketch &sketch);
+  std::optional<FittedProgram> fitSketch(mlir::func::FuncOp func, const Sketch &sketch, double bound);
   void decide(mlir::func::FuncOp func);
   std::function<void()> undoOfAll();
 

@@ -149,7 +149,8 @@ std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &pla
   return text;
 }
 
-std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
+std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, double bound) {
+  isSlower = false;
   constexpr int kAttempts = 8, kParts = 1 << (kAttempts - 2); // of the way to the least
   constexpr double kLittle = 0.02;                            // of the effort, where any will do
   int64_t cap = limits.device - receivedAhead(func);          // of the arena
@@ -187,7 +188,8 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
       turns = all;
       continue;
     }
-    if (!plan)
+    isSlower = plan && plan->seconds >= bound;
+    if (!plan || isSlower)
       break;
     std::string summary = describe(traced, *plan);
     PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);

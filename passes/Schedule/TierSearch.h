@@ -6,6 +6,7 @@
 #include "passes/Schedule/Repeat.h"
 #include "llvm/ADT/StringSet.h"
 #include <functional>
+#include <limits>
 #include <optional>
 
 namespace tessera {
@@ -51,7 +52,10 @@ public:
   /// Moves until the program has the peaks that it may have. Packing loses something, now more and now less:
   /// the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
   /// there is, twice as large each time. Updates on the host are those of `updates`, else what is decided.
-  std::optional<FittedProgram> attempt(mlir::func::FuncOp func);
+  /// Given up (`isSlower`) where a plan takes `bound` seconds: one of a smaller cap takes no less.
+  std::optional<FittedProgram> attempt(mlir::func::FuncOp func,
+                                       double bound = std::numeric_limits<double>::infinity());
+  bool isSlower = false;
 
   /// The time of a step by plans of little effort, which nothing is written of: infinity where none was
   /// found, or where it is no shorter than `bound` whatever is chosen. With the updates that are then best on
