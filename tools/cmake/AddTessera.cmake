@@ -43,7 +43,8 @@ set(headers_sum ${headers}.pch.sum)
 add_custom_command(OUTPUT ${headers_sum}
   COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -fPIC "$<$<CONFIG:Release>:-DNDEBUG>" -isystem ${MLIR_INCLUDE_DIRS}
     -w -E -P -dD -x c++ ${headers} -o ${headers_sum} -MD -MT ${headers_sum} -MF ${headers_sum}.d
-  DEPENDS ${headers} DEPFILE ${headers_sum}.d COMMENT "Summing the precompiled headers" VERBATIM)
+  DEPENDS ${headers} DEPFILE ${headers_sum}.d COMMENT "Preprocessing the precompiled headers, for ccache"
+  COMMAND_EXPAND_LISTS VERBATIM) # without options that are empty
 add_custom_target(tessera_headers_sum DEPENDS ${headers_sum})
 add_dependencies(tessera_headers tessera_headers_sum)
 
