@@ -43,7 +43,7 @@ ZOO = {
     "vit": ("vit", Model(16, classes=100, size=shapes.Size(4, 256, 8, 100, length=96), inputs=("pixel_values",), bind="batch={batch}")),
     "llama": ("llama-8b", Model(8, 128, size=shapes.Size(4, 256, 8, TABLE, hidden=688, kv_heads=4))),
     "mixtral": ("mixtral", Model(4, 128, size=shapes.Size(2, 256, 8, TABLE, hidden=512, kv_heads=4, experts=4))),
-    "resnet": ("resnet", Model(32, classes=10, file="resnet_dyn.onnx", inputs=("pixel_values",), bind="batch={batch}")),
+    "resnet": ("resnet", Model(256, classes=10, file="resnet_dyn.onnx", inputs=("pixel_values",), bind="batch={batch}")),
     "t5": ("t5", Model(32, 128, classes=160, file="t5_dyn.onnx", inputs=("input_ids", "decoder_input_ids"), bind="batch={batch} seq={length} targets={length}")),
 }
 

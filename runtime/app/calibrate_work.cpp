@@ -298,11 +298,11 @@ std::vector<WorkMeter::Call> WorkMeter::convolution(DType type, bool isBackward,
 
 ProductShape convolutionShape(const CalibrationGrid::Images &images) {
   const auto &[batch, channels, side, kernel] = images;
-  return {1, double(batch * side * side), double(channels), double(channels * kernel * kernel)};
+  return {double(batch), double(side * side), double(channels), double(channels * kernel * kernel)};
 }
 
 double convolutionFlops(const ProductShape &shape, bool isBackward) {
-  return (isBackward ? 4.0 : 2.0) * shape.m * shape.n * shape.k;
+  return (isBackward ? 4.0 : 2.0) * shape.count * shape.m * shape.n * shape.k;
 }
 
 void WorkMeter::convolutions() {

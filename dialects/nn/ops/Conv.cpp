@@ -181,20 +181,18 @@ static double convFlops(Value w, Value y) {
   return 2.0 * double(plainType(y).getNumElements()) * double(plainType(w).getNumElements()) /
          double(std::max<int64_t>(shapeOf(w)[0], 1));
 }
-/// As one product: positions of all images, channels of the result, what each is a sum over; of each group.
+/// A product of each image and group: positions, channels of the result, what each of these is a sum over.
 static tessera::rt::ProductShape convShape(Value w, Value y, int64_t groups) {
-  const double channels = double(shapeOf(w)[0]) / double(groups);
-  return {double(groups), double(plainType(y).getNumElements()) / double(std::max<int64_t>(shapeOf(w)[0], 1)),
-          channels, double(plainType(w).getNumElements()) / double(std::max<int64_t>(shapeOf(w)[0], 1))};
+  const double images = double(shapeOf(y)[0]), all = double(std::max<int64_t>(shapeOf(w)[0], 1));
+  return {images * double(groups), double(plainType(y).getNumElements()) / (all * std::max(images, 1.0)),
+          all / double(groups), double(plainType(w).getNumElements()) / all};
 }
-tessera::rt::ProductShape ConvOp::getProductShape() {
-  return convShape(getW(), getResult(), int64_t(getGroups()));
-}
+tessera::rt::ProductShape ConvOp::getProductShape() { return convShape(getW(), getResult(), getGroups()); }
 tessera::rt::ProductShape ConvGradInputOp::getProductShape() {
-  return convShape(getW(), getDy(), int64_t(getGroups()));
+  return convShape(getW(), getDy(), getGroups());
 }
 tessera::rt::ProductShape ConvGradWeightsOp::getProductShape() {
-  return convShape(getDw(), getDy(), int64_t(getGroups()));
+  return convShape(getDw(), getDy(), getGroups());
 }
 double ConvOp::getFlops() { return convFlops(getW(), getResult()); }
 double ConvGradInputOp::getFlops() { return convFlops(getW(), getDy()); }

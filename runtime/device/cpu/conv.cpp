@@ -10,7 +10,9 @@ namespace tessera::rt::cpu {
 
 namespace {
 /// Columns of dw per task: fewer than of other products, since a gradient of weights has few tasks.
-constexpr int64_t weightColumns = 128;
+int64_t weightColumns(int64_t depth) {
+  return std::clamp<int64_t>(roundUp((depth + 7) / 8, panelColumns), 32, 128);
+}
 static_assert(blockDepth * unfoldedStride <= taskRows * blockColumns);
 
 int64_t blocksOf(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
@@ -42,22 +44,24 @@ struct Convolution : ConvShape {
 
 /// fn(row, pixel, count, source, sourceCount, lead): `count` pixels from `pixel` on, all in one output row;
 /// the first `lead` and those after `lead + sourceCount` meet padding, the others the input from element
-/// `source` on, strideW apart.
+/// `source` on, strideW apart. Rows of small images are short: nothing is divided for one.
 template <typename Fn>
 void Convolution::stretches(int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, Fn &&fn) const {
+  const int64_t firstY = pixel0 / ow, firstX = pixel0 % ow;
   for (int64_t row = row0; row < row1; ++row) {
     const int64_t channel = row / (kh * kw), ky = row / kw % kh, kx = row % kw;
-    for (int64_t pixel = pixel0; pixel < pixel1;) {
-      const int64_t oy = pixel / ow, ox = pixel % ow, count = std::min(ow - ox, pixel1 - pixel);
-      const int64_t iy = oy * strideH - padH + ky * dilationH, ix = ox * strideW - padW + kx * dilationW;
+    // Of a whole output row, the columns that meet the input.
+    const int64_t shift = kx * dilationW - padW, begin = shift >= 0 ? 0 : blocksOf(-shift, strideW),
+                  end = shift >= w ? 0 : blocksOf(w - shift, strideW);
+    int64_t iy = firstY * strideH - padH + ky * dilationH, ox = firstX;
+    for (int64_t pixel = pixel0, count; pixel < pixel1; pixel += count, iy += strideH, ox = 0) {
+      count = std::min(ow - ox, pixel1 - pixel);
       int64_t lead = count, inside = 0;
       if (iy >= 0 && iy < h) {
-        lead = ix >= 0 ? 0 : std::min(count, blocksOf(-ix, strideW));
-        const int64_t end = ix >= w ? 0 : std::min(count, blocksOf(w - ix, strideW));
-        inside = std::max<int64_t>(0, end - lead);
+        lead = std::clamp<int64_t>(begin - ox, 0, count);
+        inside = std::max<int64_t>(0, std::min(count, end - ox) - lead);
       }
-      fn(row, pixel, count, (channel * h + iy) * w + ix + lead * strideW, inside, lead);
-      pixel += count;
+      fn(row, pixel, count, (channel * h + iy) * w + shift + (ox + lead) * strideW, inside, lead);
     }
   }
 }
@@ -82,8 +86,13 @@ void Convolution::fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int
   stretches(row0, row1, pixel0, pixel1,
             [&](int64_t row, int64_t pixel, int64_t, int64_t source, int64_t inside, int64_t lead) {
               const float *in = block + (row - row0) * stride + pixel - pixel0 + lead;
-              for (int64_t i = 0; i < inside; ++i)
-                x[source + i * strideW] += in[i];
+              float *out = x + (inside ? source : 0);
+              if (strideW == 1)
+                for (int64_t i = 0; i < inside; ++i)
+                  out[i] += in[i];
+              else
+                for (int64_t i = 0; i < inside; ++i)
+                  out[i * strideW] += in[i];
             });
 }
 } // namespace
@@ -179,12 +188,12 @@ LibraryCall prepareConvBackwardWeights(CallParser &parser) {
   parser.finish();
   const Kernels &kernel = kernels();
   return [=, &kernel](const CallContext &context) {
-    const int64_t columnBlocks = blocksOf(c.depth, weightColumns);
+    const int64_t columns = weightColumns(c.depth), columnBlocks = blocksOf(c.depth, columns);
     context.pool.parallelFor(c.groups * columnBlocks, 1, [&](int64_t begin, int64_t end, int worker) {
       const Area area(context, workspace, worker);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t group = task / columnBlocks;
-        const int64_t r0 = task % columnBlocks * weightColumns, count = std::min(weightColumns, c.depth - r0);
+        const int64_t r0 = task % columnBlocks * columns, count = std::min(columns, c.depth - r0);
         float *dwi = static_cast<float *>(context.args[dw]) + group * c.cog * c.depth;
         for (int64_t i = 0; i < c.cog; ++i)
           std::fill_n(dwi + i * c.depth + r0, count, 0.0f);

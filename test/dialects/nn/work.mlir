@@ -28,9 +28,9 @@ func.func @attention(%q: tensor<2x16x2x1x8xf32>, %k: tensor<2x16x2x8xf32>) {
   return
 }
 
-func.func @convolution(%x: tensor<1x2x6xf32>, %w: tensor<4x2x3xf32>) {
-  // CHECK: nn.conv: convolution, 192 flops, 208 bytes, 1 of 4 x 4 x 6
-  %y = nn.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<1x2x6xf32>, tensor<4x2x3xf32>) -> tensor<1x4x4xf32>
+func.func @convolution(%x: tensor<2x2x6xf32>, %w: tensor<4x2x3xf32>) {
+  // CHECK: nn.conv: convolution, 384 flops, 320 bytes, 2 of 4 x 4 x 6
+  %y = nn.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<2x2x6xf32>, tensor<4x2x3xf32>) -> tensor<2x4x4xf32>
   return
 }
 
