@@ -98,17 +98,51 @@ FailureOr<SmallVector<Value>> MaxPoolOp::lowerToLinalg(OpBuilder &builder, Value
       });
 }
 
+/// Of each dimension, how many windows an image position is in, at most.
+static SmallVector<int64_t> windowsAround(WindowEmitter &e, ArrayRef<int64_t> window) {
+  SmallVector<int64_t> counts;
+  for (size_t d = 0; d < window.size(); ++d)
+    counts.push_back(llvm::divideCeil((window[d] - 1) * e.dilations[d] + 1, e.strides[d]));
+  return counts;
+}
+
+/// The window that the loops are at, counted back from the last that begins at or before the image position
+/// x, in a result of `sizes`; and the number of its position that is x. What is not in it is not inside.
+static std::pair<WindowEmitter::Place, Value> windowAround(WindowEmitter &e, ArrayRef<int64_t> window,
+                                                           ArrayRef<int64_t> sizes) {
+  WindowEmitter::Place place{{}, e.constant(e.b.getI1Type(), 1)};
+  auto require = [&](arith::CmpIPredicate p, Value l, Value r) {
+    place.inside =
+        arith::AndIOp::create(e.b, e.loc, place.inside, arith::CmpIOp::create(e.b, e.loc, p, l, r));
+  };
+  Value number = e.index(0);
+  for (size_t d = 0; d < window.size(); ++d) {
+    Value p = e.add(e.position(e.x[d]), e.index(e.pads[d])), stride = e.index(e.strides[d]);
+    Value at = e.sub(arith::DivUIOp::create(e.b, e.loc, p, stride), e.position(e.k[d]));
+    Value offset = e.sub(p, e.mul(at, stride)), dilation = e.index(e.dilations[d]);
+    require(arith::CmpIPredicate::ult, at, e.index(sizes[d]));
+    require(arith::CmpIPredicate::ult, offset, e.index((window[d] - 1) * e.dilations[d] + 1));
+    if (e.dilations[d] != 1)
+      require(arith::CmpIPredicate::eq, arith::RemUIOp::create(e.b, e.loc, offset, dilation), e.index(0));
+    number =
+        e.add(e.mul(number, e.index(window[d])),
+              e.dilations[d] == 1 ? offset : Value(arith::DivUIOp::create(e.b, e.loc, offset, dilation)));
+    place.positions.push_back(at);
+  }
+  return {place, arith::IndexCastOp::create(e.b, e.loc, e.b.getI32Type(), number)};
+}
+
 FailureOr<SmallVector<Value>> MaxPoolGradOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   WindowEmitter e(builder, *this, "nc");
   auto type = plainType(getDx());
-  Lettered window{e.filled(getWindow(), builder.getI1Type(), 0), e.k};
+  // Only the shape is read.
+  Lettered windows{e.filled(windowsAround(e, getWindow()), builder.getI1Type(), 0), e.k};
   return SmallVector<Value>{
-      e.sum({window}, "nc" + e.x, type.getShape(), type.getElementType(), [&](ArrayRef<Value>) -> Value {
-        auto place = e.resultPlace(shapeOf(operands[1]).drop_front(2));
+      e.sum({windows}, "nc" + e.x, type.getShape(), type.getElementType(), [&](ArrayRef<Value>) -> Value {
+        auto [place, number] = windowAround(e, getWindow(), shapeOf(operands[1]).drop_front(2));
         SmallVector<Value> leading = {e.position('n'), e.position('c')};
         Value dy = e.read(operands[1], leading, place, 0), chosen = e.read(operands[0], leading, place, -1);
-        Value mine = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, chosen,
-                                           windowNumber(e, getWindow()));
+        Value mine = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, chosen, number);
         return arith::SelectOp::create(builder, getLoc(), mine, dy, e.constant(type.getElementType(), 0));
       })};
 }
