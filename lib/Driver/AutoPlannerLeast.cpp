@@ -89,7 +89,11 @@ const JudgedPlan *AutoPlanner::findAny(size_t count, int doublings) {
     std::vector<JudgedPlan *> known = consider(list, end);
     llvm::erase(known, nullptr);
     judges.forEach(known.size(), [&](Judge &one, size_t i) {
-      if (known[i]->fitted.reason.empty()) // else it was tried, and does not
+      if (!known[i]->fitted.reason.empty() || isLate()) // it was tried, and does not
+        return;
+      // What needs more whatever is moved is soon known.
+      std::optional<int64_t> least = leastDeviceOf(*one.withRecipe(known[i]->recipe));
+      if (!least || *least <= cap())
         tryWhole(one, *known[i]);
     });
     const JudgedPlan *best = nullptr;
