@@ -29,25 +29,26 @@ std::vector<CalibrationGrid::Heads> attention(int64_t count, const Sizes &rows, 
   return all;
 }
 
-std::vector<CalibrationGrid::Images> convolutions(const Sizes &batches, const Sizes &sides) {
+// As many images as have so many positions together.
+std::vector<CalibrationGrid::Images> convolutions(int64_t positions, const Sizes &sides) {
   std::vector<CalibrationGrid::Images> all;
-  for (int64_t batch : batches)
-    for (int64_t channels : {16, 64, 256})
-      for (int64_t side : sides)
-        for (int64_t kernel : {1, 3})
-          all.push_back({batch, channels, side, kernel});
+  for (int64_t channels : {16, 64, 256})
+    for (int64_t side : sides)
+      for (int64_t kernel : {1, 3})
+        all.push_back({positions / (side * side), channels, side, kernel});
   return all;
 }
 
 CalibrationGrid ofProcessor() {
   const Sizes rows = {1, 4, 16, 128, 1024}, small = {16, 128};
   return {
-      // Attention computes in f32: half types are much alike, and less is measured of them.
-      .types = {{DType::F32, products(rows, {16, 128, 512, 2048}, 32, small),
+      // Attention computes in f32: half types are much alike, and less is measured of them. Few sizes are
+      // powers of two, at which caches are slower.
+      .types = {{DType::F32, products(rows, {16, 96, 384, 1536}, 32, small),
                  attention(16, {32, 128, 512}, {8, 32, 64, 128})},
-                {DType::BF16, products(rows, {16, 256, 2048}, 32, small),
+                {DType::BF16, products(rows, {16, 192, 1536}, 32, small),
                  attention(16, {32, 128, 512}, {16, 64})}},
-      .convolutions = convolutions({4}, {4, 14, 32}),
+      .convolutions = convolutions(2048, {4, 16, 32}),
       .rows = {4096},
       .width = 512,
       .updates = {1 << 12, 1 << 16, 1 << 19, 1 << 22},
@@ -70,7 +71,7 @@ CalibrationGrid ofCard() {
   }
   return {
       .types = std::move(types),
-      .convolutions = convolutions({8, 64}, {7, 28, 56}),
+      .convolutions = convolutions(8 * 56 * 56, {7, 28, 56}),
       .rows = {1 << 8, 1 << 12, 1 << 16},
       .width = 1024,
       .updates = {1 << 16, 1 << 20, 1 << 22, 1 << 25},

@@ -64,6 +64,18 @@ TEST(Surface, BendsAsTheRooflineDoes) {
   EXPECT_LE(products.at({1, 1 << 20, 1 << 20, 1 << 20}), products.most());
 }
 
+// As many images as have about so many positions together: their number and their size tell the same.
+TEST(Surface, IsWithinThePartsOfTheRooflineThatWereMeasured) {
+  Surface surface(4, 1e11);
+  surface.add({128, 16, 16, 144}, 5e9);
+  surface.add({10, 196, 16, 144}, 1.2e10);
+  surface.add({2, 1024, 16, 144}, 9e9);
+  for (auto [count, m] : {std::pair{128, 1024}, {100, 1000}, {32, 512}, {64, 16}}) {
+    EXPECT_GT(surface.at({double(count), double(m), 16, 144}), 2e9) << count << " of " << m;
+    EXPECT_LT(surface.at({double(count), double(m), 16, 144}), 1.3e10) << count << " of " << m;
+  }
+}
+
 TEST(Rates, ArithmeticHasTheRateOfItsShapeElseOneForAll) {
   Rates rates;
   rates.f32 = 1e11;

@@ -72,7 +72,10 @@ double Surface::at(const ProductShape &shape) const {
   // Unknowns: the value there, and the slopes.
   std::array<std::array<double, n>, n> a{};
   std::array<double, n> b{};
+  double lowest = points.front().logarithm, highest = lowest;
   for (const Point &point : points) {
+    lowest = std::min(lowest, point.logarithm);
+    highest = std::max(highest, point.logarithm);
     std::array<double, n> terms = {1};
     double distance = 0;
     for (size_t i = 0; i < numSizes; ++i) {
@@ -90,7 +93,8 @@ double Surface::at(const ProductShape &shape) const {
   }
   for (size_t i = 1; i < n; ++i)
     a[i][i] += kFlat * a[0][0];
-  const double rate = std::exp2(firstUnknown(a, b)) * roofline(shape);
+  // Points that nearly lie on a line say little of a slope across it.
+  const double rate = std::exp2(std::clamp(firstUnknown(a, b), lowest, highest)) * roofline(shape);
   return bandwidth > 0 ? std::min(rate, mostRate) : std::clamp(rate, leastRate, mostRate);
 }
 
