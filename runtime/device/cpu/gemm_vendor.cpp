@@ -1,5 +1,4 @@
 // Matrix products by oneDNN: one-thread primitives on blocks of C, created when the call is prepared.
-#include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/gemm.h"
 #include "runtime/device/cpu/onednn_library.h"
 #include "runtime/device/cpu/workspace.h"
@@ -146,7 +145,7 @@ void VendorProduct::create(const Variant &variant, int threads) {
   result.primitive = made<OwnedPrimitive>(
       [&](dnnl_primitive_t *to) { return library.primitive_create(to, description.get()); });
   const char *name = "";
-  library.primitive_desc_query(description.get(), dnnl_query_impl_info_str, 0, &name);
+  library.primitive_desc_query(description.get(), dnnl_query_impl_info_str, 0, static_cast<void *>(&name));
   result.name = name;
   result.scratchBytes = int64_t(library.memory_desc_get_size(of(dnnl_query_scratchpad_md)));
   areaSize = std::max(areaSize, roundUp(result.scratchBytes, 256));
