@@ -8,8 +8,9 @@ using namespace mlir;
 using namespace tessera;
 using dist::AxisList;
 
-KeyRing::KeyRing(nn::LocalBuilder &builder, Operation *op, ArrayRef<AxisList> axes, ValueRange operands)
-    : b(builder), loc(op->getLoc()), isGradient(isa<nn::AttentionGradOp>(op)) {
+KeyRing::KeyRing(nn::LocalBuilder &builder, Operation *op, ArrayRef<AxisList> axes, ValueRange operands,
+                 bool isGradient, bool drops)
+    : b(builder), loc(op->getLoc()), isGradient(isGradient) {
   for (const AxisList &list : axes)
     ring.push_back(list.front());
   dist::Layout queries = dist::getLayout(op->getOperand(0).getType()),
@@ -22,8 +23,7 @@ KeyRing::KeyRing(nn::LocalBuilder &builder, Operation *op, ArrayRef<AxisList> ax
   keyBlock = cast<RankedTensorType>(operands[1].getType()).getDimSize(1);
   numKeys = keys.globalShape()[1];
   step.assign(ring.size(), 0);
-  auto drops = [](auto attention) { return attention && !attention.getRandom().empty(); };
-  if (drops(dyn_cast<nn::AttentionOp>(op)) || drops(dyn_cast<nn::AttentionGradOp>(op)))
+  if (drops)
     random = nn::localDropout(op, b, operands.back(), /*keyOffset=*/0);
 }
 

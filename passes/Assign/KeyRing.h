@@ -11,8 +11,12 @@ namespace tessera {
 class KeyRing {
 public:
   /// `op`: an attention with layouts in its types, or the gradient of one; `operands`: its local ones.
-  KeyRing(nn::LocalBuilder &builder, mlir::Operation *op, llvm::ArrayRef<dist::AxisList> axes,
-          mlir::ValueRange operands);
+  KeyRing(nn::LocalBuilder &builder, nn::AttentionOp op, llvm::ArrayRef<dist::AxisList> axes,
+          mlir::ValueRange operands)
+      : KeyRing(builder, op, axes, operands, /*isGradient=*/false, /*drops=*/!op.getRandom().empty()) {}
+  KeyRing(nn::LocalBuilder &builder, nn::AttentionGradOp op, llvm::ArrayRef<dist::AxisList> axes,
+          mlir::ValueRange operands)
+      : KeyRing(builder, op, axes, operands, /*isGradient=*/true, /*drops=*/!op.getRandom().empty()) {}
   /// As many as there are blocks.
   int64_t steps() const { return dist::product(ring); }
   /// The block of the rank before, sent by it.
@@ -34,6 +38,8 @@ public:
                           mlir::Value bias, mlir::ValueRange rest);
 
 private:
+  KeyRing(nn::LocalBuilder &builder, mlir::Operation *op, llvm::ArrayRef<dist::AxisList> axes,
+          mlir::ValueRange operands, bool isGradient, bool drops);
   size_t next() const { return ring.size() == 2 && (moved + 1) % ring[1].size == 0 ? 0 : ring.size() - 1; }
   mlir::Value hop(mlir::Value value, size_t along, int64_t shift);
   mlir::DenseI64ArrayAttr shift() { return b.getDenseI64ArrayAttr(step); }
