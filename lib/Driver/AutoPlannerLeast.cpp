@@ -89,11 +89,7 @@ const JudgedPlan *AutoPlanner::findAny(size_t count, int doublings) {
     std::vector<JudgedPlan *> known = consider(list, end);
     llvm::erase(known, nullptr);
     judges.forEach(known.size(), [&](Judge &one, size_t i) {
-      if (!known[i]->fitted.reason.empty() || isLate()) // it was tried, and does not
-        return;
-      // What needs more whatever is moved is soon known.
-      std::optional<int64_t> least = leastDeviceOf(*one.withRecipe(known[i]->recipe));
-      if (!least || *least <= cap())
+      if (known[i]->fitted.reason.empty() && !isLate()) // else it was tried, and does not fit
         tryWhole(one, *known[i]);
     });
     const JudgedPlan *best = nullptr;
