@@ -7,8 +7,11 @@
 using namespace mlir;
 using namespace tessera;
 
-// A large step of SGD, so that a wrong gradient shows in the parameters; no momentum, no clipping.
-static const std::vector<float> kStep = {0.1f, 0, 0, 1e-8f, 1, 1, 0, 0};
+// A large step of SGD, so that a wrong gradient shows in the parameters; no momentum, and gradients clipped
+// where a program clips. The loss of programs that compute in f16 is scaled so that its small gradients are
+// there and its large ones finite.
+static const std::vector<float> kStep = {0.1f, 0, 0, 1e-8f, 1, 1, 0, 0.5f, 4096};
+static_assert(rt::numStepScalars == 8, "and one that scales the loss");
 
 static constexpr uint64_t kSeed = 0;
 
@@ -86,17 +89,12 @@ FailureOr<std::vector<RunResult>> tessera::runOnce(const LoadedProgram &loaded,
     rt::SessionOptions sessionOptions;
     sessionOptions.threads = options.threads;
     sessionOptions.poison = options.poison;
-    std::vector<const rt::Program *> programs;
-    for (const std::string &name : names)
-      programs.push_back(description.findProgram(name, transport.rank()));
-    rt::Session session(description, programs, transport, resolve, sessionOptions);
-    bool changed = true; // by a program that trains
-    for (size_t i = 0; i < programs.size(); ++i) {
-      if (changed)
-        setVariables(session, description, options);
-      session.use(i);
-      step(session, description, *programs[i], inputs[i], results[i]);
-      changed = names[i] != nn::stringifyProgramRole(nn::ProgramRole::Infer);
+    // Each in a session of its own: a cap is for one program at a time, as a command runs it.
+    for (auto [name, own, result] : llvm::zip_equal(names, inputs, results)) {
+      const rt::Program &program = *description.findProgram(name, transport.rank());
+      rt::Session session(description, {&program}, transport, resolve, sessionOptions);
+      setVariables(session, description, options);
+      step(session, description, program, own, result);
     }
   });
   if (status != 0)

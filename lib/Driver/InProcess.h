@@ -35,9 +35,9 @@ struct RunResult {
   rt::SentTable sent; ///< what the ranks sent
 };
 
-/// Runs the programs of these names once each, in one session, with one large step of SGD if they train; each
-/// begins with the variables that `options` gives. `inputs`: of all of them by name. Fails after the runtime
-/// has reported why.
+/// Runs the programs of these names once each, in a session of its own, with one large step of SGD if they
+/// train; each begins with the variables that `options` gives. `inputs`: of all of them by name. Fails after
+/// the runtime has reported why.
 mlir::FailureOr<std::vector<RunResult>> runOnce(const LoadedProgram &loaded,
                                                 const std::vector<std::string> &names,
                                                 const std::vector<Arrays> &inputs, const RunOptions &options);

@@ -147,6 +147,10 @@ int tessera::verify(const CompileOptions &options, double tolerance) {
                     llvm::format("%.9g", worst->expected), llvm::format("%.9g", worst->got),
                     pair->sharded.description.mesh.size());
   if (!(worst->relative <= tolerance)) {
+    if (const std::string &type = pair->sharded.description.dtype; type != "f32")
+      text +=
+          "; they compute in " + type +
+          ", and what is rounded elsewhere may differ by more: give --tolerance, or verify the plan in f32";
     emitError(UnknownLoc::get(context.get()))
         << "the programs differ beyond " << llvm::formatv("{0}", llvm::format("%g", tolerance)).str() << ": "
         << text;

@@ -357,11 +357,15 @@ void Session::setScalars(const std::vector<float> &scalars, const std::vector<fl
     const ProgramInput &input = program().inputs[i];
     if ((input.kind != "scalars" && input.kind != "decay") || !rankProgram().inputData(i))
       continue;
-    if (input.kind == "scalars")
-      std::memcpy(rankProgram().inputData(i), scalars.data(),
-                  std::min(scalars.size(), size_t(input.shape[0])) * sizeof(float));
-    else
+    if (input.kind == "scalars") {
+      const size_t wanted = size_t(input.shape[0]);
+      if (scalars.size() < wanted)
+        throw Error("program '", program().name, "' takes ", wanted,
+                    " numbers of a step, and has been given ", scalars.size());
+      std::memcpy(rankProgram().inputData(i), scalars.data(), wanted * sizeof(float));
+    } else {
       std::memcpy(rankProgram().inputData(i), decay.data(), decay.size() * sizeof(float));
+    }
   }
 }
 

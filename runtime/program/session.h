@@ -107,7 +107,8 @@ public:
   void getOutput(size_t index, void *whole) const;
   void getVariable(size_t index, void *whole);
   void setVariable(size_t index, const void *whole);
-  /// The numbers of the optimizer's step (numStepScalars), and the decay of every variable.
+  /// The numbers of the optimizer's step (numStepScalars, and what scales the loss where a program takes one
+  /// more: given fewer than it takes it throws; more are left), and the decay of every variable.
   void setScalars(const std::vector<float> &scalars, const std::vector<float> &decay);
 
   /// The key of the random numbers of step `step`, counted from 1, of a training with seed `seed`; inference

@@ -52,6 +52,23 @@ def test_verify_tells_the_worst_value_where_programs_differ():
     h.assert_error(result, "the programs differ beyond 1e-30: worst ", " of the tensor's largest magnitude, at ", " on 1 rank, ")
 
 
+def test_verify_compares_what_programs_in_f16_compute():
+    """With a scale that keeps gradients where f16 has digits: at 0, which memory that nobody set may hold, both programs' would vanish."""
+    llama = h.MODELS / "llama.onnx"
+    half = ("--dtype", "f16", "--microbatches", "2")
+    result = h.checked(h.TESSERA, "verify", llama, *half, "--tolerance", "0.01")
+    worst = float(result.stdout.split("worst ")[-1].split()[0])
+    assert 0 < worst <= 0.01
+    assert "grad:" in result.stdout.split("worst ")[-1]
+    h.assert_error(h.tessera("verify", llama, *half, "--tolerance", "1e-30"), "they compute in f16", "give --tolerance, or verify the plan in f32")
+
+
+def test_verify_runs_within_a_cap_that_one_program_keeps():
+    """Two stages' variables do not lie alike in all programs, so that the programs together take more than the largest of them."""
+    options = ("--pp", "2", "--pp-schedule", "zero-bubble", "--microbatches", "4", "--train", "sgd", "--host-memory", "1GiB")
+    h.checked(h.TESSERA, "verify", h.MODELS / "llama_ts_eager.onnx", *options, "--device-memory", "1685913")
+
+
 def test_explain_lists_moves_parameters_and_padding():
     text = h.checked(h.TESSERA, "explain", GPT2, "--tp", "3", *SGD, "--frozen", "*wpe*").stdout
     trained, frozen = text.split("parameters trained")[1].split("parameters not trained")

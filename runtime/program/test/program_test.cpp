@@ -104,6 +104,20 @@ TEST(Program, OneStepOnAnyNumberOfRanks) {
   }
 }
 
+TEST(Program, AStepWithoutAllItsNumbersIsRefused) {
+  const Description description = parseDescription(tinyDescription(1).dump());
+  const Program &program = *description.findProgram("train");
+  launch(1, [&](Transport &transport) {
+    Session session(description, {&program}, transport, resolve, {1, {}, false});
+    try {
+      session.setScalars({0.1f, 0}, {0});
+      ADD_FAILURE() << "a step with numbers that nobody set";
+    } catch (const Error &error) {
+      EXPECT_STREQ(error.what(), "program 'train' takes 8 numbers of a step, and has been given 2");
+    }
+  });
+}
+
 TEST(Program, HiddenMemoryAndTrafficShow) {
   Description description = parseDescription(tinyDescription(2).dump());
   const Program &program = *description.findProgram("train");
