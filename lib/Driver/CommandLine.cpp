@@ -85,8 +85,9 @@ struct PlanCommandLine : TargetCommand {
   cl::opt<std::string> planSeconds{
       "plan-seconds", cl::desc("with --auto: end the search after so long, as SIGINT does (default 60)"),
       cl::value_desc("S"), cl::init("60"), cl::sub(sub)};
-  cl::opt<std::string> output{"o", cl::desc("with --auto: the plan's file; of several ranks STEM-N.toml"),
-                              cl::value_desc("PLAN.toml"), cl::sub(sub)};
+  cl::opt<std::string> output{
+      "o", cl::desc("the plan's file, else standard output; with --auto for several ranks STEM-N.toml"),
+      cl::value_desc("PLAN.toml"), cl::sub(sub)};
   Flag json{"json", cl::desc("with --auto: print what was found as JSON"), cl::sub(sub)};
   PageCommand page{sub, "FILE.html"};
 
@@ -279,11 +280,11 @@ int plan(PlanCommandLine &command, CompileOptions &options) {
     return status ? status : planAutomatically(options, how);
   }
   for (const cl::Option *only :
-       {static_cast<cl::Option *>(&command.ranks), static_cast<cl::Option *>(&command.output),
-        static_cast<cl::Option *>(&command.planSeconds), static_cast<cl::Option *>(&command.json)})
+       {static_cast<cl::Option *>(&command.ranks), static_cast<cl::Option *>(&command.planSeconds),
+        static_cast<cl::Option *>(&command.json)})
     if (only->getNumOccurrences() > 0)
       return usage("--" + only->ArgStr + " goes with --auto");
-  return printPlan(options);
+  return printPlan(options, command.output);
 }
 
 // What is about runs and their files.

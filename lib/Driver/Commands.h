@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// Prints the plan that the options stand for, as TOML that --plan reads.
-int printPlan(const CompileOptions &options);
+/// Writes the plan that the options stand for, as TOML that --plan reads, to `output`; empty: the standard
+/// output.
+int printPlan(const CompileOptions &options, const std::string &output);
 
 /// `plan --auto`: which numbers of ranks, for how long, and where plans go.
 struct AutoOptions {

@@ -80,7 +80,7 @@ LogicalResult tessera::writePlannedPage(Compilation &compilation, const std::str
   return writePage(compilation, path, std::move(alternatives));
 }
 
-int tessera::printPlan(const CompileOptions &options) {
+int tessera::printPlan(const CompileOptions &options, const std::string &output) {
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
@@ -94,9 +94,13 @@ int tessera::printPlan(const CompileOptions &options) {
   int64_t ranks = 1;
   for (auto &[axis, size] : plan->mesh)
     ranks *= size;
-  llvm::outs() << "# A plan of " << options.model << " for " << ranks << (ranks == 1 ? " rank" : " ranks")
-               << ": edit it and give it back by --plan.\n";
-  plan->print(llvm::outs());
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "# A plan of " << options.model << " for " << ranks << (ranks == 1 ? " rank" : " ranks")
+     << ": edit it and give it back by --plan.\n";
+  plan->print(os);
+  if (failed(writeText(*context, output.empty() ? "-" : output, text)))
+    return 1;
   if (options.report.empty())
     return 0;
   Compilation whole(options, *context);

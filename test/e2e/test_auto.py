@@ -192,7 +192,6 @@ def test_what_simulate_prints():
     ("--auto --ranks 4 --plan-seconds soon", "--plan-seconds=soon: expected a number above 0"),
     ("--auto --ranks 4 --tp 3", "--ranks=4: the recipe's options take 3 ranks, which do not go into 4"),
     ("--ranks 4", "--ranks goes with --auto"),
-    ("-o plan.toml", "-o goes with --auto"),
     ("--json", "--json goes with --auto"),
 ])
 def test_wrong_usage(options, said):

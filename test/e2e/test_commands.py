@@ -37,6 +37,12 @@ def test_plan_with_two_sizes_of_an_axis(tmp_path):
     h.assert_error(h.tessera("plan", GPT2, "--plan", tmp_path / "p.toml", "--tp", "2"), "tensor", "2")
 
 
+def test_plan_writes_what_it_prints(tmp_path):
+    h.checked(h.TESSERA, "plan", GPT2, "--tp", "2", "-o", tmp_path / "p.toml")
+    assert (tmp_path / "p.toml").read_text() == h.checked(h.TESSERA, "plan", GPT2, "--tp", "2").stdout
+    h.assert_error(h.tessera("plan", GPT2, "--tp", "2", "-o", tmp_path / "none" / "p.toml"), "none/p.toml", status=1)
+
+
 @pytest.mark.parametrize("variant,options", [
     ("mlp", ("--dp", "2", "--tp", "2")), ("mlp", ("--dp", "3")), ("gpt2_mask", ("--tp", "3")),
     ("bert", ("--dp", "2", "--microbatches", "2")),
