@@ -425,6 +425,7 @@ static std::vector<double> priceLevels(ArrayRef<Forward> forwards) {
 void tessera::forEachRepetition(func::FuncOp func, int64_t threads,
                                 llvm::function_ref<bool(const Repeats &)> fn, ArrayRef<int64_t> quarters) {
   std::set<size_t> sizes; // of what was tried: a set with as many operators as another is nearly the same
+  std::set<std::pair<int64_t, int64_t>> made; // and so is what comes of it, with as many bytes made again
   for (double price : priceLevels(findForwards(func, threads)))
     for (int64_t count : quarters) {
       DenseSet<Operation *> chosen = choose(findForwards(func, threads), price, count);
@@ -432,7 +433,7 @@ void tessera::forEachRepetition(func::FuncOp func, int64_t threads,
         continue;
       std::function<void()> undo = undoOf(func);
       Repeats repeats = repeatOperators(func, chosen);
-      if (repeats.operators && fn(repeats))
+      if (repeats.operators && made.insert({repeats.operators, repeats.bytes}).second && fn(repeats))
         return;
       undo();
     }
