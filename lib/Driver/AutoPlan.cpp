@@ -19,7 +19,7 @@ static constexpr double kToFinish = 0.1;
 static constexpr size_t kAlternatives = 4;
 
 // Where nothing fits, of how many recipes the least whatever is moved is asked, and for how long; for how
-// long each other number of ranks is tried.
+// long each other number of ranks is tried, and for half of how long others are begun.
 static constexpr size_t kAskedForLeast = 3;
 static constexpr std::chrono::seconds kPatience(5);
 
@@ -118,7 +118,10 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   if (below && below->bytes < least.front()->leastDeviceBytes())
     error.attachNote() << "whatever is moved off the device the least is " << sizeText(below->bytes)
                        << ", by " << below->by;
+  const auto until = std::chrono::steady_clock::now() + 2 * kPatience; // none is begun later
   auto find = [&](int64_t more) {
+    if (std::chrono::steady_clock::now() >= until)
+      return std::string();
     // Twice the ranks do not take less than half each.
     if (below && double(below->bytes) * double(ranks) > double(*model.options.deviceMemory) * double(more))
       return std::string();

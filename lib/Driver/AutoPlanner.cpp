@@ -230,7 +230,7 @@ const JudgedPlan *AutoPlanner::run() {
   };
   climbAll(begin + (end - begin) * 3 / 4);
   if (isOutOfReach())
-    return flip(nullptr); // which splits what recipes leave whole
+    return anyWillDo ? nullptr : flip(nullptr); // which splits what recipes leave whole
   const JudgedPlan *best = fastestThatFits(inOrder(), nullptr);
   // Where there is no time to compile anything whole the rest of it is for more walks.
   if (best && best->fitted.isDrawn) {
@@ -239,7 +239,7 @@ const JudgedPlan *AutoPlanner::run() {
   }
   if (!best && !cut)
     best = findAny(kTriedToFind, kDoublings);
-  return flip(best);
+  return anyWillDo ? best : flip(best);
 }
 
 // Those that compile, in the order in which they are tried below the caps.

@@ -72,8 +72,8 @@ public:
   /// After `until` no other is begun but the first.
   std::optional<LeastMemory> leastBelow(llvm::ArrayRef<const JudgedPlan *> list,
                                         std::chrono::steady_clock::time_point until);
-  /// In place of `run`, one that keeps the caps, whether or not it is fast: first `fewer`, a recipe for fewer
-  /// ranks, with more of them on one axis. Null where none was found.
+  /// In place of `run`, a recipe that keeps the caps, whether or not it is fast: first `fewer`, one for fewer
+  /// ranks, with more of them on one axis. Changes no decisions. Null where none was found.
   const JudgedPlan *runForAny(const AssignOptions &fewer);
   /// How many recipes, and how many changes of the best, were compiled.
   size_t size() const { return numRecipes; }
