@@ -63,10 +63,10 @@ Result reference() {
   for (int i = 0; i < 4; ++i) {
     double residual = -ts[size_t(i)];
     for (int j = 0; j < 3; ++j)
-      residual += double(xs[size_t(i * 3 + j)]) * ws[size_t(j)];
+      residual += double(xs[size_t(i) * 3 + size_t(j)]) * ws[size_t(j)];
     loss += residual * residual / 4;
     for (int j = 0; j < 3; ++j)
-      grad[size_t(j)] += 2 * residual * xs[size_t(i * 3 + j)] / 4;
+      grad[size_t(j)] += 2 * residual * xs[size_t(i) * 3 + size_t(j)] / 4;
   }
   for (int j = 0; j < 3; ++j) {
     norm += grad[size_t(j)] * grad[size_t(j)];
