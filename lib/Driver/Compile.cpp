@@ -443,12 +443,12 @@ LogicalResult Compilation::memory() {
   plan.addPass(options.report.empty()
                    ? createPlanMemory(memory)
                    : createPlanMemory(memory, [this](MemoryTide tide) { tides.push_back(std::move(tide)); }));
-  if (!options.toCompare)
-    plan.addPass(createVerifyMemory());
-  if (!options.toCompare)
-    return runAndVerify(plan, *module);
-  plan.enableVerifier(false);
-  return plan.run(*module);
+  if (options.toCompare) {
+    plan.enableVerifier(false);
+    return plan.run(*module);
+  }
+  plan.addPass(createVerifyMemory());
+  return runAndVerify(plan, *module);
 }
 
 // Which loss is taken, where the options leave the choice to the compiler.
