@@ -19,12 +19,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fnmatch.h>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -55,6 +57,22 @@ std::vector<float> decayOf(const Description &description, const Options &option
       throw Error("--no-decay '", options.noDecay[g],
                   "' matches no trained parameter (see info --json for their names)");
   return decay;
+}
+
+/// Saved weights hold parameters: they may not take the place of the file that has the program's constants.
+void checkSave(const Description &description, const std::string &path) {
+  auto isConstant = [](const Variable &variable) {
+    return variable.role == "buffer" && variable.init == "file";
+  };
+  if (path.empty() || std::ranges::none_of(description.variables, isConstant))
+    return;
+  std::error_code none;
+  const std::filesystem::path to = std::filesystem::absolute(path), own = ownWeights();
+  if (to.filename() == own.filename() &&
+      std::filesystem::equivalent(to.parent_path(), own.parent_path(), none))
+    throw Error("--save '", path,
+                "' is the executable's own file, with constants that saved weights do not hold; save under "
+                "another name");
 }
 
 /// Of the `update`-th step that the optimizer makes.
@@ -247,6 +265,7 @@ private:
     session.agreed([&] {
       if (loss < 0)
         throw Error("the training program has no output 'loss'");
+      checkSave(description, options.save);
       decay = decayOf(description, options);
       if (checkpoint && !options.given.contains("seed"))
         options.seed = seedOf(checkpoint->entry.path, checkpoint->metadata);

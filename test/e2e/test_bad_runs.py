@@ -288,6 +288,24 @@ def test_save_into_a_missing_folder(gpt2, tmp_path):
     h.assert_error(h.run(*gpt2.command(*gpt2.train_arguments(tmp_path, data, 1, "--save", save))), "s.safetensors")
 
 
+def test_save_in_place_of_the_programs_constants(program, tmp_path):
+    """Gemma's mask is a constant of the executable's own file, which weights alone would leave without it; GPT-2 has none."""
+    for name, is_refused in (("gemma2", True), ("gpt2", False)):
+        compiled = program(name, "1", TRAIN)
+        path = tmp_path / name
+        shutil.copy(compiled.path, path)
+        shutil.copy(f"{compiled.path}.safetensors", f"{path}.safetensors")
+        weights = (tmp_path / f"{name}.safetensors").read_bytes()
+        data = h.training_data(name, ["input_ids", "labels"])
+        arguments = compiled.train_arguments(tmp_path, data, 1, "--save", f"{tmp_path}/../{tmp_path.name}/{name}.safetensors")
+        result = h.run(path, *arguments)
+        if is_refused:
+            h.assert_error(result, "is the executable's own file, with constants that saved weights do not hold")
+            assert (tmp_path / f"{name}.safetensors").read_bytes() == weights
+        else:
+            assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("victim", [0, 2])
 def test_killed_rank(program, tmp_path, victim):
     """When a rank is killed under mpirun the others end within ten seconds and the message names the rank."""
