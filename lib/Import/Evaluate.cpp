@@ -20,7 +20,6 @@ RankedTensorType resultType(Operation *op) { return cast<RankedTensorType>(op->g
 
 // Overflow wraps, as it does in the program.
 int64_t addInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) + static_cast<uint64_t>(y); }
-int64_t subInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) - static_cast<uint64_t>(y); }
 int64_t mulInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) * static_cast<uint64_t>(y); }
 
 int64_t plus(int64_t x, int64_t y) { return addInt(x, y); }
