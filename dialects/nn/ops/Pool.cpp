@@ -1,4 +1,5 @@
 // The maximum over windows and its gradient.
+#include "dialects/nn/LibraryCalls.h"
 #include "dialects/nn/Window.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -145,4 +146,20 @@ FailureOr<SmallVector<Value>> MaxPoolGradOp::lowerToLinalg(OpBuilder &builder, V
         Value mine = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, chosen, number);
         return arith::SelectOp::create(builder, getLoc(), mine, dy, e.constant(type.getElementType(), 0));
       })};
+}
+
+std::optional<LibraryCall> MaxPoolGradOp::getLibraryCall() {
+  constexpr size_t mostDimensions = 3; // of images
+  if (!isAllF32(*this) || getStrides().size() > mostDimensions)
+    return std::nullopt;
+  ArrayRef<int64_t> image = shapeOf(getDx());
+  CallAttrs attrs(getContext());
+  attrs.set("images", image[0] * image[1]);
+  attrs.set("in", image.drop_front(2));
+  attrs.set("out", shapeOf(getDy()).drop_front(2));
+  attrs.set("kernel", getWindow());
+  attrs.set("strides", getStrides());
+  attrs.set("pads", getPads().take_front(getStrides().size()));
+  attrs.set("dilations", getDilations());
+  return attrs.call("max_pool_backward", {0, 1, 2});
 }

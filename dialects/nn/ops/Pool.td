@@ -10,7 +10,7 @@ def NN_MaxPoolOp : NN_PoolBase<"max_pool", !listconcat(NN_Infer, NN_Vjp)> {
       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
   let results = (outs NN_FloatTensor:$y, TensorOf<[I32]>:$chosen);
 }
-def NN_MaxPoolGradOp : NN_PoolBase<"max_pool_grad", NN_OfGradients> {
+def NN_MaxPoolGradOp : NN_PoolBase<"max_pool_grad", !listconcat(NN_OfGradients, NN_Library)> {
   let summary = "cotangent of max_pool's x: (chosen, dy) -> dx";
   let arguments = (ins TensorOf<[I32]>:$chosen, NN_FloatTensor:$dy, DenseI64ArrayAttr:$window,
       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);

@@ -21,7 +21,9 @@ namespace {
 class CpuLibrary : public nn::Library {
 public:
   StringRef name() const override { return "cpu"; }
-  bool has(const nn::LibraryCall &call) const override { return target::isRuntimeCall(call); }
+  bool has(const nn::LibraryCall &call) const override {
+    return call.function == "max_pool_backward" || target::isRuntimeCall(call);
+  }
   int64_t workspace(const nn::LibraryCall &call, int64_t threads) const override {
     StringRef function = call.function;
     auto number = [&](StringRef name) { return target::numberOf(call, name); };

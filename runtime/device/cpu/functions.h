@@ -26,6 +26,8 @@ LibraryCall prepareTranspose(CallParser &parser);
 LibraryCall prepareFill(CallParser &parser);
 LibraryCall prepareMaskPadding(CallParser &parser);
 LibraryCall prepareLogicalIndex(CallParser &parser);
+// max_pool.cpp
+LibraryCall prepareMaxPoolBackward(CallParser &parser);
 // norm.cpp
 LibraryCall prepareSumSquares(CallParser &parser);
 LibraryCall prepareSquareRoot(CallParser &parser);

@@ -25,6 +25,7 @@ constexpr Entry entries[] = {
     {"gemm", prepareGemm},
     {"logical_index", prepareLogicalIndex},
     {"mask_padding", prepareMaskPadding},
+    {"max_pool_backward", prepareMaxPoolBackward},
     {"row_max", prepareRowMax},
     {"scatter_add", prepareScatterAdd},
     {"sgd", prepareSgd},

@@ -64,6 +64,12 @@
 // conv_backward_weights
 //   buffers: x, dy, dw, [bias] (the gradient of the bias), workspace (convWorkspaceBytes)
 //   attrs:   as conv_forward
+// max_pool_backward
+//   buffers: chosen [images,out] (i32), dy [images,out], dx [images,in]
+//   attrs:   images, in, out, kernel, strides, pads (begin only), dilations, a list each of one to three
+//            dimensions
+//   dx = the sum of the dy of those windows that chose the element: `chosen` is its number in the window,
+//   row-major; of no element where there is none. Of hosts only.
 // convert
 //   buffers: source (f32), target; attrs: count, dtype="f32" | "bf16" | "f16" (of the target)
 //   target[i] = source[i], to nearest, ties to even. Of hosts only.

@@ -249,6 +249,16 @@ static std::vector<CallCase> makeCases() {
       {"nn.softmax_sums %0, %1, %2", {"2x3x4xf64", "2x3xi64", "2x3xf64"}, {"2x3xf64", "2x3xf64"}});
   cases.push_back(
       {"nn.cross_entropy_grad %0, %1, %2, %3", {"2x3x5xf64", "2x3xi64", "2x3xf64", "f64"}, {"2x3x5xf64"}});
+  cases.push_back({"nn.max_pool_grad %0, %1 {window = array<i64: 3, 2>, strides = array<i64: 2, 1>, pads = "
+                   "array<i64: 1, 0, 1, 1>, dilations = array<i64: 1, 2>}",
+                   {"2x2x3x4xi32", "2x2x3x4xf64"},
+                   {"2x2x5x5xf64"}});
+  cases.back().below = 6;
+  cases.push_back({"nn.max_pool_grad %0, %1 {window = array<i64: 2>, strides = array<i64: 2>, pads = "
+                   "array<i64: 0, 0>, dilations = array<i64: 1>}",
+                   {"2x2x3xi32", "2x2x3xf64"},
+                   {"2x2x6xf64"}});
+  cases.back().below = 2;
   cases.push_back({"nn.sum_squares %0", {"2x3x4xf64"}, {"f64"}});
   cases.push_back({"nn.transpose %0 {perm = array<i64: 2, 0, 1>}", {"2x3x4xf64"}, {"4x2x3xf64"}});
   cases.push_back(
