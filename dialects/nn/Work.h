@@ -5,12 +5,9 @@
 
 #include "runtime/machine/workload.h"
 
-#include <optional>
-
 namespace mlir {
 class Operation;
-class Type;
-} // namespace mlir
+}
 
 namespace tessera::nn {
 
@@ -19,11 +16,6 @@ using Work = rt::Workload;
 
 /// The work of an operator of any dialect, for its (global or local) types.
 Work workOf(mlir::Operation *op);
-/// Bytes that it reads where these are not its operands', each once: less of what it reads a part of, more of
-/// what it looks up again and again.
-std::optional<double> bytesReadBy(mlir::Operation *op);
-/// Bytes of a tensor; 0 for other types.
-double bytesOf(mlir::Type type);
 
 } // namespace tessera::nn
 #endif

@@ -1,7 +1,6 @@
 // Table look-up and its gradient.
 def NN_GatherOp
-    : NN_Op<"gather",
-            !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision, [NN_Work<"Gather", part = 1>]),
+    : NN_Op<"gather", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision, [NN_Work<"Gather">]),
             ["expandLocal"]> {
   let summary = "result[i.., h..] = table[ids[i..], h..]";
   let description = [{
