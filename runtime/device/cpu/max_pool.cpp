@@ -1,6 +1,5 @@
 // The gradient of a maximum over windows, by what each window has chosen: a window is one addition, where
 // looking from an element at all windows around it would be as many as it is in.
-#include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/functions.h"
 
 #include <algorithm>

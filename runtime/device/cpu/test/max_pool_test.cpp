@@ -28,7 +28,7 @@ TEST(MaxPoolBackward, LeavesOutWhatIsBeyondTheImage) {
 }
 
 TEST(MaxPoolBackward, RefusesWindowsOfNothingAndListsOfOtherLengths) {
-  auto problem = [](const char *name, std::vector<int64_t> value) -> std::string {
+  auto problem = [](const char *name, const std::vector<int64_t> &value) -> std::string {
     nlohmann::json attrs = windowAttrs();
     attrs[name] = value;
     const std::vector<int64_t> bytes = {32, 32, 96};
