@@ -12,8 +12,8 @@
 namespace tessera::rt::cpu {
 
 namespace {
-/// Windows over an image of one to three dimensions (2 and 3 where there are fewer: of one element), whose
-/// elements have numbers, row-major as those of the window.
+/// Windows over an image of three dimensions; of fewer the first ones have one element. A window's elements
+/// are numbered row-major.
 class Windows {
 public:
   explicit Windows(CallParser &parser) {
