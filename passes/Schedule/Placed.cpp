@@ -40,35 +40,38 @@ PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, 
   return placed;
 }
 
-std::vector<dist::Place> tessera::placesOf(ArrayRef<PlacedProgram> programs) {
+std::vector<dist::Place> tessera::placesOf(ArrayRef<PlacedProgram> placed) {
+  // By name: the order in which they were decided is another once the plan says what runs again.
+  auto programs = llvm::map_to_vector(placed, [](const PlacedProgram &each) { return &each; });
+  llvm::stable_sort(programs, [](auto *a, auto *b) { return a->program < b->program; });
   std::vector<dist::Place> places;
   dist::Place updates;
   updates.update = "host";
-  for (const PlacedProgram &program : programs)
-    for (const tiers::Update &update : program.step.updates)
-      if (const std::string &name = program.values[update.parameter].name;
+  for (const PlacedProgram *program : programs)
+    for (const tiers::Update &update : program->step.updates)
+      if (const std::string &name = program->values[update.parameter].name;
           update.onHost && !llvm::is_contained(updates.match, name))
         updates.match.push_back(name);
   if (!updates.match.empty())
     places.push_back(updates);
-  for (const PlacedProgram &program : programs) {
-    if (program.repeated.empty())
+  for (const PlacedProgram *program : programs) {
+    if (program->repeated.empty())
       continue;
     dist::Place again;
-    again.match = program.repeated;
-    again.program = program.program;
+    again.match = program->repeated;
+    again.program = program->program;
     again.recompute = true;
     places.push_back(again);
   }
-  for (const PlacedProgram &program : programs) {
+  for (const PlacedProgram *program : programs) {
     llvm::MapVector<int, dist::Place> byValue;
-    for (const tiers::Move &move : program.plan.moves) {
-      const PlacedValue &value = program.values[move.value];
+    for (const tiers::Move &move : program->plan.moves) {
+      const PlacedValue &value = program->values[move.value];
       dist::Place &place = byValue[move.value];
       place.match = {value.name};
       place.what = value.what;
-      place.program = program.program;
-      place.tier = program.onNvme.count(value.name) ? Tier::Nvme : Tier::Host;
+      place.program = program->program;
+      place.tier = program->onNvme.count(value.name) ? Tier::Nvme : Tier::Host;
       place.moves.push_back({move.gap, move.offload, move.gone, move.prefetch});
     }
     for (auto &[value, place] : byValue)
