@@ -126,7 +126,7 @@ template <typename Op> static LogicalResult verifyAccesses(Op op) {
   return success();
 }
 
-// What estimates of time are by.
+// What estimates of time are by; descriptions have room for so much.
 template <typename Op> static LogicalResult verifyWork(Op op) {
   if (auto work = op.getWork(); work && !tessera::rt::parseWorkClass(*work))
     return op.emitOpError("is work of class '") << *work << "', which is none";
@@ -134,6 +134,9 @@ template <typename Op> static LogicalResult verifyWork(Op op) {
   if (auto functions = op.getFunctions())
     if (double number = functions->convertToDouble(); !(number >= 0 && number < 0x1p62))
       return op.emitOpError("evaluates ") << number << " functions; expected 0 or more, below 2^62";
+  if (auto bytes = op.getBytesRead())
+    if (double number = bytes->convertToDouble(); !(number >= 0 && number < 0x1p56))
+      return op.emitOpError("reads ") << number << " bytes; expected 0 or more, below 2^56";
   return success();
 }
 

@@ -76,26 +76,28 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]>
   let description = [{
     `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is what it is
     called in traces and profiles. For estimates of time: `work` is its class, `stream` where it does not say,
-    and `functions` how many exponentials and the like it evaluates.
+    `functions` how many exponentials and the like it evaluates, and `bytes_read` how many bytes it reads
+    where that is not each of the buffers that it reads once.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain,
-      OptionalAttr<StrAttr>:$kind, OptionalAttr<StrAttr>:$work, OptionalAttr<F64Attr>:$functions);
+      OptionalAttr<StrAttr>:$kind, OptionalAttr<StrAttr>:$work, OptionalAttr<F64Attr>:$functions,
+      OptionalAttr<F64Attr>:$bytes_read);
   let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }
 def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
   let description = [{
-    `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time,
-    and `shape`, the product that it is: count, m, n, k. `touched` is how many bytes of a buffer it comes to at
-    most, where that is fewer than there are.
+    `reads`, `writes`, `kind`, `work`, `functions` and `bytes_read` as of a launch; `flops` where arithmetic
+    takes the time, and `shape`, the product that it is: count, m, n, k. `touched` is how many bytes of a
+    buffer it comes to at most, where that is fewer than there are.
   }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops, OptionalAttr<StrAttr>:$work,
-      OptionalAttr<F64Attr>:$functions, OptionalAttr<DenseI64ArrayAttr>:$shape,
-      OptionalAttr<I64Attr>:$touched);
+      OptionalAttr<F64Attr>:$functions, OptionalAttr<F64Attr>:$bytes_read,
+      OptionalAttr<DenseI64ArrayAttr>:$shape, OptionalAttr<I64Attr>:$touched);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }

@@ -6,8 +6,9 @@ using namespace tessera;
 using namespace tessera::nn;
 
 static constexpr const DeclaredAttr *kDeclared[] = {
-    &kRole,    &kLoss,  &kName,  &kKind, &kRange,       &kId,   &kGradOf, &kCotangentOf, &kPrologue,
-    &kRounded, &kPhase, &kModel, &kPlan, &kComputeType, &kTied, &kAbsent, &kWorkClass,   &kFunctions};
+    &kRole,        &kLoss,     &kName,      &kKind,      &kRange,    &kId,   &kGradOf,
+    &kCotangentOf, &kPrologue, &kRounded,   &kPhase,     &kModel,    &kPlan, &kComputeType,
+    &kTied,        &kAbsent,   &kWorkClass, &kFunctions, &kBytesRead};
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (failed(verifyDeclared(kDeclared, op, attr, placeOn(op))))

@@ -42,14 +42,15 @@ inline constexpr DiscardableAttr<mlir::UnitAttr> kPrologue{"nn.prologue", OnOper
 /// decision depends on them.
 inline constexpr DiscardableAttr<mlir::UnitAttr> kRounded{"nn.rounded", OnOperation, "no value"};
 
-/// On a generated kernel's application: its class of work, and the exponentials and the like that it
-/// evaluates.
+/// On a generated kernel's application: its class of work, the exponentials and the like that it evaluates,
+/// and the bytes that it reads where these are not its operands', each once.
 inline constexpr DiscardableAttr<mlir::StringAttr> kWorkClass{
     "nn.work_class", OnOperation, "a class of work", [](mlir::Attribute value) {
       auto name = llvm::dyn_cast<mlir::StringAttr>(value);
       return name && rt::parseWorkClass(name.getValue());
     }};
-inline constexpr DiscardableAttr<mlir::FloatAttr> kFunctions{"nn.functions", OnOperation, "a number"};
+inline constexpr DiscardableAttr<mlir::FloatAttr> kFunctions{"nn.functions", OnOperation, "a number"},
+    kBytesRead{"nn.bytes_read", OnOperation, "a number"};
 
 //===--- Modules and variables -------------------------------------------------===//
 

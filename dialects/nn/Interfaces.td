@@ -102,14 +102,16 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
     An operator that takes another time than reading its operands and writing its results does: `nn::workOf`
     asks it.
   }];
-  let methods = [InterfaceMethod<"What class of work it is.", "::tessera::nn::WorkClass", "getWorkClass">,
-                 InterfaceMethod<"Floating-point operations for the operator's (global or local) types.",
-                                 "double", "getFlops", (ins), "", [{ return 0; }]>,
-                 InterfaceMethod<"Exponentials, logarithms and the like, for those types.", "double",
-                                 "getFunctions", (ins), "", [{ return 0; }]>,
-                 InterfaceMethod<"Of arithmetic: the product that it is, for those types.",
-                                 "::tessera::rt::ProductShape", "getProductShape", (ins), "",
-                                 [{ return {}; }]>,
+  let methods =
+      [InterfaceMethod<"What class of work it is.", "::tessera::nn::WorkClass", "getWorkClass">,
+       InterfaceMethod<"Floating-point operations for the operator's (global or local) types.", "double",
+                       "getFlops", (ins), "", [{ return 0; }]>,
+       InterfaceMethod<"Exponentials, logarithms and the like, for those types.", "double", "getFunctions",
+                       (ins), "", [{ return 0; }]>,
+       InterfaceMethod<"Bytes that it reads, for those types; nothing: its operands, each once.",
+                       "std::optional<double>", "getBytesRead", (ins), "", [{ return std::nullopt; }]>,
+       InterfaceMethod<"Of arithmetic: the product that it is, for those types.",
+                       "::tessera::rt::ProductShape", "getProductShape", (ins), "", [{ return {}; }]>,
   ];
 }
 

@@ -110,13 +110,16 @@ defvar NN_OfGradients = [NN_NoVjp<"belongs to a gradient, and gradients of gradi
 defvar NN_AfterPartition = [NN_NoVjp<"stands in programs of ranks, which are differentiated already">];
 defvar NN_Integers = [NN_ZeroVjp<"gives integers or truth values, which change in steps">];
 // An operator's class of work. Where `flops` are counted, the operator defines getFlops(); where it is
-// arithmetic with a `shape`, getProductShape(); where it evaluates `functions`, getFunctions().
-class NN_Work<string kind, bit flops = 0, bit shape = 0, bit functions = 0>
+// arithmetic with a `shape`, getProductShape(); where it evaluates `functions`, getFunctions(); where it
+// reads a `part` of its operands, getBytesRead().
+class NN_Work<string kind, bit flops = 0, bit shape = 0, bit functions = 0, bit part = 0>
     : NativeOpTrait<
           "WorkOpInterface::Trait", [],
           "::tessera::nn::WorkClass getWorkClass() { return ::tessera::nn::WorkClass::"#kind#"; } "#!if(
-              flops, "double getFlops(); ", "")#!if(shape, "::tessera::rt::ProductShape getProductShape(); ",
-                                                    "")#!if(functions, "double getFunctions();", "")> {
+              flops, "double getFlops(); ",
+              "")#!if(shape, "::tessera::rt::ProductShape getProductShape(); ",
+                      "")#!if(functions, "double getFunctions(); ",
+                              "")#!if(part, "std::optional<double> getBytesRead();", "")> {
   let cppNamespace = "::tessera::nn";
 }
 defvar NN_Product = [NN_Work<"Product", 1, 1>];

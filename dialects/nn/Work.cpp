@@ -36,14 +36,26 @@ Work tessera::nn::workOf(Operation *op) {
     work.functions = functions.getValueAsDouble();
   if (op->getNumOperands() > 0)
     work.type = rateTypeOf(getElementTypeOrSelf(op->getOperand(0)));
-  auto count = [&](TypeRange types) {
+  auto count = [](TypeRange types) {
+    double bytes = 0;
     for (Type type : types)
-      if (auto tensor = dyn_cast<RankedTensorType>(type)) {
-        const unsigned element = (tensor.getElementTypeBitWidth() + 7) / 8;
-        work.bytes += double(tensor.getNumElements()) * double(element);
-      }
+      bytes += bytesOf(type);
+    return bytes;
   };
-  count(op->getOperandTypes());
-  count(op->getResultTypes());
+  const std::optional<double> read = bytesReadBy(op);
+  work.bytes = (read ? *read : count(op->getOperandTypes())) + count(op->getResultTypes());
   return work;
+}
+
+std::optional<double> tessera::nn::bytesReadBy(Operation *op) {
+  if (auto says = dyn_cast<WorkOpInterface>(op))
+    return says.getBytesRead();
+  if (FloatAttr bytes = kBytesRead.of(op))
+    return bytes.getValueAsDouble();
+  return std::nullopt;
+}
+
+double tessera::nn::bytesOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? double(tensor.getNumElements()) * double((tensor.getElementTypeBitWidth() + 7) / 8) : 0;
 }

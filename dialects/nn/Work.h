@@ -5,9 +5,12 @@
 
 #include "runtime/machine/workload.h"
 
+#include <optional>
+
 namespace mlir {
 class Operation;
-}
+class Type;
+} // namespace mlir
 
 namespace tessera::nn {
 
@@ -16,6 +19,10 @@ using Work = rt::Workload;
 
 /// The work of an operator of any dialect, for its (global or local) types.
 Work workOf(mlir::Operation *op);
+/// Bytes that it reads where these are not its operands', each once: less of what it reads a part of.
+std::optional<double> bytesReadBy(mlir::Operation *op);
+/// Bytes of a tensor; 0 for other types.
+double bytesOf(mlir::Type type);
 
 } // namespace tessera::nn
 #endif

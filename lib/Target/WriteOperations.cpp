@@ -106,6 +106,8 @@ template <class Op> static void describeWork(Op op, json::Object &object) {
     object["class"] = *work;
   if (auto functions = op.getFunctions())
     object["functions"] = int64_t(functions->convertToDouble());
+  if (auto bytes = op.getBytesRead())
+    object["read"] = int64_t(bytes->convertToDouble());
 }
 
 FailureOr<json::Object> ProgramWriter::launch(exec::LaunchOp op) {

@@ -117,10 +117,10 @@ void dropSigns(func::FuncOp func) {
 }
 
 /// What a lowered kernel does: rows where it reduces, gathers where indices that it reads say what it reads,
-/// else a stream; and the functions that it evaluates.
+/// else a stream; the functions that it evaluates; and the bytes that it reads.
 struct KernelWork {
   nn::WorkClass kind = nn::WorkClass::Stream;
-  double functions = 0;
+  double functions = 0, bytesRead = 0;
 };
 
 // Square roots, absolute values and roundings are one instruction, as arithmetic is.
@@ -130,12 +130,38 @@ bool isFunction(Operation &op) {
               math::RoundEvenOp, math::RoundOp, math::RsqrtOp, math::SqrtOp, math::TruncOp>(op);
 }
 
+double positionsOf(linalg::GenericOp loops) {
+  double positions = 1;
+  for (int64_t extent : loops.getStaticLoopRanges())
+    positions *= double(extent);
+  return positions;
+}
+
+/// How many elements of a kernel's argument are read: a slice's, or as many as are looked up one by one.
+double countReads(Value value) {
+  auto all = double(cast<RankedTensorType>(value.getType()).getNumElements());
+  double count = 0;
+  for (Operation *user : value.getUsers()) {
+    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, UnrealizedConversionCastOp, arith::ExtFOp>(user))
+      count += countReads(user->getResult(0));
+    else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+             slice && isa<func::FuncOp>(slice->getParentOp()))
+      count += double(slice.getType().getNumElements());
+    else if (auto loops = user->getParentOfType<linalg::GenericOp>(); loops && isa<tensor::ExtractOp>(user))
+      count += positionsOf(loops);
+    else
+      return all;
+  }
+  return std::min(count, all);
+}
+
 KernelWork workOf(func::FuncOp kernel) {
   KernelWork work;
+  for (Value argument : kernel.getArguments())
+    if (auto type = dyn_cast<RankedTensorType>(argument.getType()); type && type.getNumElements() > 0)
+      work.bytesRead += nn::bytesOf(type) / double(type.getNumElements()) * countReads(argument);
   kernel.walk([&](linalg::GenericOp loops) {
-    double positions = 1;
-    for (int64_t extent : loops.getStaticLoopRanges())
-      positions *= double(extent);
+    const double positions = positionsOf(loops);
     if (loops.getNumReductionLoops() > 0 && work.kind == nn::WorkClass::Stream)
       work.kind = nn::WorkClass::Row;
     for (Operation &op : *loops.getBody()) {
@@ -161,6 +187,11 @@ void noteWork(ModuleOp module, ModuleOp kernels) {
       nn::kWorkClass.set(apply, b.getStringAttr(rt::workClassName(work->second.kind)));
     if (work->second.functions > 0)
       nn::kFunctions.set(apply, b.getF64FloatAttr(work->second.functions));
+    double operands = 0;
+    for (Type type : apply->getOperandTypes())
+      operands += nn::bytesOf(type);
+    if (work->second.bytesRead != operands)
+      nn::kBytesRead.set(apply, b.getF64FloatAttr(work->second.bytesRead));
   });
 }
 

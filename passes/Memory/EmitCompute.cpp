@@ -15,6 +15,8 @@ template <class Made> static void noteWork(Operation *op, Made made) {
     made.setWork(rt::workClassName(work.kind));
   if (work.functions > 0)
     made.setFunctions(APFloat(work.functions));
+  if (std::optional<double> bytes = nn::bytesReadBy(op))
+    made.setBytesRead(APFloat(*bytes));
   if constexpr (std::is_same_v<Made, exec::CallOp>) {
     if (work.flops > 0)
       made.setFlops(APFloat(work.flops));
@@ -76,7 +78,7 @@ LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
   auto launch = exec::LaunchOp::create(
       b, op.getLoc(), name, list, scalars, reads, writes, number(exec::kExtent), number(exec::kGrain),
       b.getStringAttr(op.getKind().value_or("kernel")), /*work=*/StringAttr(),
-      /*functions=*/FloatAttr());
+      /*functions=*/FloatAttr(), /*bytes_read=*/FloatAttr());
   noteWork(op, launch);
   return success();
 }

@@ -34,8 +34,8 @@ exec::CallOp ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> 
   auto buffers = llvm::map_to_vector(list, [&](int buffer) { return handle(buffer); });
   return exec::CallOp::create(b, op.getLoc(), function, buffers, scalars, reads, writes, attrs,
                               b.getStringAttr(function), /*flops=*/FloatAttr(), /*work=*/StringAttr(),
-                              /*functions=*/FloatAttr(), /*shape=*/DenseI64ArrayAttr(),
-                              /*touched=*/IntegerAttr());
+                              /*functions=*/FloatAttr(), /*bytes_read=*/FloatAttr(),
+                              /*shape=*/DenseI64ArrayAttr(), /*touched=*/IntegerAttr());
 }
 
 void ExecEmitter::copy(Value source, int target, Operation &op) {

@@ -318,7 +318,7 @@ void WorkMeter::convolutions() {
   summary("convolutions in f32");
 }
 
-// As many rows as there are in the table: estimates count all of it.
+// As many rows as there are in the table.
 void WorkMeter::rows() {
   for (int64_t count : grid.rows) {
     const int64_t width = grid.width;

@@ -78,6 +78,10 @@ LogicalResult GatherOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   grad.add(0, ScatterAddOp::create(grad, loc, plainType(getTable()), ids, cotangents[0], getStart()));
   return success();
 }
+// As many rows of the table as there are ids.
+std::optional<double> GatherOp::getBytesRead() {
+  return bytesOf(getIds().getType()) + bytesOf(getResult().getType());
+}
 bool GatherOp::keepsWide(unsigned operand) { return operand == 0; }
 FailureOr<SmallVector<Value>> GatherOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgEmitter e(builder, getLoc());

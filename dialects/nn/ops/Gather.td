@@ -1,6 +1,7 @@
 // Table look-up and its gradient.
 def NN_GatherOp
-    : NN_Op<"gather", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision, [NN_Work<"Gather">]),
+    : NN_Op<"gather",
+            !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision, [NN_Work<"Gather", part = 1>]),
             ["expandLocal"]> {
   let summary = "result[i.., h..] = table[ids[i..], h..]";
   let description = [{

@@ -27,7 +27,9 @@ def NN_BroadcastOp
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
-def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library), ["expandLocal"]> {
+def NN_SliceOp
+    : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, [NN_Work<"Stream", part = 1>]),
+            ["expandLocal"]> {
   let summary = "elements starts[d] + i steps[d], i < sizes[d] (steps positive)";
   let description = "Rule: dimensions taken whole pass through, the others are unsplit.";
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes,

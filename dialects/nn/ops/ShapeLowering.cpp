@@ -81,6 +81,7 @@ FailureOr<SmallVector<Value>> SliceOp::lowerToLinalg(OpBuilder &builder, ValueRa
                                      indices(builder, getSizes()), indices(builder, getSteps()))};
 }
 
+std::optional<double> SliceOp::getBytesRead() { return bytesOf(getResult().getType()); }
 std::optional<LibraryCall> SliceOp::getLibraryCall() {
   StringRef dtype = dtypeName(elementOf(getOperand()));
   if (dtype.empty() || elementOf(getResult()) != elementOf(getOperand()))

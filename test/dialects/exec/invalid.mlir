@@ -182,6 +182,15 @@ func.func @no_count() {
 
 // -----
 
+func.func @no_bytes() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{reads -1.000000e+00 bytes; expected 0 or more, below 2^56}}
+  exec.call "fill"(%x) scalars() {reads = array<i64>, writes = array<i64: 0>, settings = {}, bytes_read = -1.0 : f64}
+  return
+}
+
+// -----
+
 func.func @no_product() {
   %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
   // expected-error @below {{has a product of 3 sizes; it is count, m, n, k}}

@@ -1,7 +1,7 @@
 // What operators do, for estimates of time: nn::workOf.
 // RUN: tessera-opt %s --tessera-print-work -o /dev/null | FileCheck %s
 
-func.func @classes(%x: tensor<4x8xf32>, %w: tensor<8x6xbf16>, %h: tensor<4x8xbf16>, %ids: tensor<4xi64>, %p: tensor<f32>) {
+func.func @classes(%x: tensor<4x8xf32>, %w: tensor<8x6xbf16>, %h: tensor<4x8xbf16>, %ids: tensor<4xi64>, %p: tensor<f32>, %t: tensor<100x16xf32>) {
   // Every element by itself; rows as a whole.
   // CHECK: nn.add: stream, 0 flops, 384 bytes
   %0 = nn.add %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -14,6 +14,11 @@ func.func @classes(%x: tensor<4x8xf32>, %w: tensor<8x6xbf16>, %h: tensor<4x8xbf1
   %3 = nn.gather %x, %ids : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   // CHECK-NEXT: nn.scatter_add: gather, 32 flops, 288 bytes
   %4 = nn.scatter_add %ids, %x : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  // Of the table and of what is sliced only as much is read as comes out.
+  // CHECK-NEXT: nn.gather: gather, 0 flops, 544 bytes
+  %6 = nn.gather %t, %ids : (tensor<100x16xf32>, tensor<4xi64>) -> tensor<4x16xf32>
+  // CHECK-NEXT: nn.slice: stream, 0 flops, 64 bytes
+  %7 = nn.slice %x {starts = array<i64: 1, 2>, sizes = array<i64: 2, 4>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<2x4xf32>
   // CHECK-NEXT: nn.sum_squares: row, 64 flops, 132 bytes
   %5 = nn.sum_squares %x : (tensor<4x8xf32>) -> tensor<f32>
   return
