@@ -8,6 +8,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
+#include <utility>
 
 using namespace mlir;
 using namespace tessera;
@@ -18,10 +19,11 @@ static constexpr double kToFinish = 0.1;
 // How many of the next best the plan names.
 static constexpr size_t kAlternatives = 4;
 
-// Where nothing fits, of how many recipes the least whatever is moved is asked, and for how long; for how
-// long each other number of ranks is tried, and for half of how long others are begun.
+// Where nothing fits, of how many recipes the least whatever is moved is asked, and for how long. Each other
+// number of ranks is tried for as long, and none but the first begun so long after the search.
 static constexpr size_t kAskedForLeast = 3;
-static constexpr std::chrono::seconds kPatience(5);
+static constexpr std::chrono::seconds kPatience(3);
+static constexpr std::chrono::seconds kAnswer(7);
 
 // The extent of the batch: what most inputs begin with.
 static int64_t samplesOf(ModuleOp module) {
@@ -118,15 +120,15 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   if (below && below->bytes < least.front()->leastDeviceBytes())
     error.attachNote() << "whatever is moved off the device the least is " << sizeText(below->bytes)
                        << ", by " << below->by;
-  const auto until = std::chrono::steady_clock::now() + 2 * kPatience; // none is begun later
+  bool isFirst = true;
   auto find = [&](int64_t more) {
-    if (std::chrono::steady_clock::now() >= until)
-      return std::string();
     // Twice the ranks do not take less than half each.
     if (below && double(below->bytes) * double(ranks) > double(*model.options.deviceMemory) * double(more))
       return std::string();
-    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains,
-                      std::chrono::steady_clock::now() + kPatience);
+    const auto now = std::chrono::steady_clock::now();
+    if (!std::exchange(isFirst, false) && now >= planner.began() + kAnswer)
+      return std::string();
+    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains, now + kPatience);
     const JudgedPlan *found = other.runForAny(below ? below->recipe : least.front()->recipe);
     return found ? found->text() : std::string();
   };

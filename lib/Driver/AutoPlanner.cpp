@@ -59,7 +59,7 @@ std::optional<Verdict> AutoPlanner::timed(const AssignOptions &recipe, bool isFi
 // Judges with blocks run again what is too large without, but is not slower by so much already that it comes
 // to nothing.
 void AutoPlanner::considerLean(ArrayRef<JudgedPlan *> large, Time until) {
-  if (!mayRecompute())
+  if (!mayRecompute() || anyWillDo) // which may move what it needs not run again
     return;
   double best = kNever;
   for (auto &[text, each] : judged)
@@ -220,6 +220,8 @@ std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
 }
 
 const JudgedPlan *AutoPlanner::run() {
+  if (!anyWillDo && isHopeless())
+    return nullptr;
   std::vector<JudgedPlan *> kinds = bestOfKinds();
   if (isFarOutOfReach())
     return nullptr;

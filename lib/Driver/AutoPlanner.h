@@ -82,6 +82,7 @@ public:
   mlir::FailureOr<Plan> planOf(const JudgedPlan &each);
   /// The model as it is to be compiled.
   std::unique_ptr<Compilation> compilationOf(const JudgedPlan &each) const;
+  std::chrono::steady_clock::time_point began() const { return begin; }
   /// Whether the clock, or an interruption, kept something from being judged.
   bool wasCut() const { return cut || leftOut; }
   std::string firstReason() const { return reason; }
@@ -104,8 +105,10 @@ private:
   bool isTimeFor(double work, bool isPipeline, Time until);
   bool fits(const Verdict &verdict) const { return verdict.deviceBytes <= cap(); }
   bool mayRecompute() const;
-  // Whether no walk leads to what keeps the cap; and behind the walks, whether what needs least and what is
-  // fastest do not keep it, whatever is moved.
+  // Before all else, whether what splits most over data and tensor alone does not come near the cap, whatever
+  // is moved; then whether no walk leads to what keeps it; and behind the walks, whether what needs least and
+  // what is fastest do not keep it.
+  bool isHopeless();
   bool isFarOutOfReach();
   bool isOutOfReach();
   bool isAbove(llvm::ArrayRef<const JudgedPlan *> list, int64_t times);

@@ -10,6 +10,8 @@ using namespace tessera;
 static constexpr size_t kAsked = 2;
 static constexpr double kQuick = 10000;
 static constexpr int64_t kFar = 4;
+// Of those that split most it is asked of the two ends and the middle, so that less is enough.
+static constexpr int64_t kFarForAll = 2;
 // Behind the walks it is asked of so many of these, and of as many of the best.
 static constexpr size_t kAskedOfEach = 2;
 // Of a recipe that was given more ranks so many are tried.
@@ -66,6 +68,23 @@ bool AutoPlanner::isAbove(ArrayRef<const JudgedPlan *> list, int64_t times) {
     return false;
   std::optional<LeastMemory> known = leastBelow(list, Time::max());
   return known && known->bytes / times > cap() && !isLate();
+}
+
+bool AutoPlanner::isHopeless() {
+  if (cap() == INT64_MAX)
+    return false;
+  std::vector<AssignOptions> all, list;
+  for (const AssignOptions &recipe : recipes.spreads())
+    if (recipe.dp * recipe.tp == recipes.numRanks())
+      all.push_back(recipes.split(recipe).value_or(recipe));
+  if (all.empty())
+    return false;
+  for (size_t i : std::set<size_t>{0, all.size() / 2, all.size() - 1})
+    list.push_back(all[i]);
+  std::vector<JudgedPlan *> found = consider(list, begin + (end - begin) / 2);
+  llvm::erase(found, nullptr);
+  llvm::stable_sort(found, [](auto *a, auto *b) { return a->leastDeviceBytes() < b->leastDeviceBytes(); });
+  return isAbove(std::vector<const JudgedPlan *>(found.begin(), found.end()), kFarForAll);
 }
 
 bool AutoPlanner::isFarOutOfReach() { return isAbove(smallest(kAsked), kFar); }

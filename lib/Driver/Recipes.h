@@ -22,6 +22,7 @@ public:
   Recipes(int64_t ranks, const AssignOptions &given, const DecidedOptions &decided, bool trains)
       : ranks(ranks), given(given), decided(decided), trains(trains) {}
 
+  int64_t numRanks() const { return ranks; }
   /// Every way to spread the ranks over the axes, in the usual mode of each: data first, then tensor,
   /// sequence, expert, pipe. Empty where what is decided leaves none.
   std::vector<AssignOptions> spreads() const;

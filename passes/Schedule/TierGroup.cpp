@@ -117,7 +117,9 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   needed.device += program.above.device;
   needed.host += program.above.host;
   double &slowest = lessons.slowest[nn::isTraining(func)];
-  search.limits.enough = dist::kStage.isOn(func) ? slowest : 0;
+  search.limits.enough = search.any                ? std::numeric_limits<double>::infinity()
+                         : dist::kStage.isOn(func) ? slowest
+                                                   : 0;
   if (failed(checkMoves(func)))
     return failure();
   search.updates.reset();

@@ -108,9 +108,11 @@ private:
   int64_t target(int64_t least, double part) const {
     return least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
   }
-  /// Whether no plan is faster, or none of a large step by much or to any use.
+  /// Whether no plan is faster, or none of a large step by much or to any use; or any will do.
   bool isPerfect() const {
-    double enough = isLarge() ? std::max(kNear * leastSeconds, problem.limits.enough) : leastSeconds;
+    double asked = problem.limits.enough, enough = leastSeconds;
+    if (isLarge() || asked == kForever)
+      enough = std::max(kNear * leastSeconds, asked);
     return !starts.empty() && starts.front().seconds <= enough;
   }
   Plan plan(const std::vector<Away> &aways);

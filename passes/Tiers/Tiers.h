@@ -175,6 +175,7 @@ struct Rates {
 struct Limits {
   int64_t device = INT64_MAX, host = INT64_MAX;
   /// Seconds that are fast enough for a large step: a plan that takes no longer is not looked for any better.
+  /// Infinity: for any step any plan is.
   double enough = 0;
 };
 

@@ -3,6 +3,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -227,6 +228,16 @@ def test_near_what_is_needed(tmp_path):
     began = time.monotonic()
     h.assert_error(h.tessera("plan", *kept, "20KiB", "--auto", "--ranks", "2"), "no plan was found for 2 ranks", "the least is ")
     assert time.monotonic() - began < 10
+
+
+def test_a_hopeless_cap(tmp_path):
+    """Far below what splitting all state comes to nothing else is looked at: none of the dozens of other recipes, and no other number of ranks."""
+    h.checked(sys.executable, h.MODELS / "shapes.py", "gpt2", tmp_path / "gpt2.onnx")
+    began = time.monotonic()
+    result = h.tessera("plan", tmp_path / "gpt2.onnx", "--bind", "batch=8", "--bind", "seq=1024", *TRAIN, "--auto", "--ranks", "8", "--device-memory", "1MiB")
+    h.assert_error(result, "no plan was found for 8 ranks in --device-memory=1.0 MiB", "the least is ")
+    assert "note: whatever is moved off the device the least is " in result.stderr and "would do" not in result.stderr
+    assert time.monotonic() - began < 20  # 4 s by itself; to look at all recipes takes 30
 
 
 def test_a_mesh_is_completed(tmp_path):
