@@ -316,6 +316,20 @@ TEST(Search, EndsWhereALargeStepIsFastEnough) {
   }
 }
 
+TEST(Search, TakesAnyPlanWhereAnyIsFastEnough) {
+  for (int64_t layers : {4, 150}) {
+    Step step = training(Gpt{layers, 12288, 50304, 8, 2048});
+    Limits limits{peak(step.bytes) / 2}, any = limits;
+    any.enough = std::numeric_limits<double>::infinity();
+    std::optional<Plan> best = choose(step, limits, {5e10, 5e10, 1e-5}, 0.02),
+                        first = choose(step, any, {5e10, 5e10, 1e-5}, 0.02);
+    ASSERT_TRUE(best && first);
+    EXPECT_NE(first->moves, best->moves);
+    EXPECT_GE(first->seconds, best->seconds);
+    expectHonest(step, *first, limits, {5e10, 5e10, 1e-5});
+  }
+}
+
 TEST(Search, TriesLessWithLessEffort) {
   Random random(9);
   double less = 0, usual = 0;
