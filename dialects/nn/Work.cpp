@@ -57,5 +57,8 @@ std::optional<double> tessera::nn::bytesReadBy(Operation *op) {
 
 double tessera::nn::bytesOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor ? double(tensor.getNumElements()) * double((tensor.getElementTypeBitWidth() + 7) / 8) : 0;
+  if (!tensor)
+    return 0;
+  const unsigned element = (tensor.getElementTypeBitWidth() + 7) / 8;
+  return double(tensor.getNumElements()) * double(element);
 }
