@@ -49,6 +49,15 @@ void ExecEmitter::copy(Value source, int target, Operation &op) {
   ++numCopies;
 }
 
+// A handle to no more than so many bytes: where pieces were gathered the buffer has their padding too.
+Value ExecEmitter::firstBytes(Value handle, int64_t bytes) {
+  if (exec::rangeOf(handle).bytes <= bytes)
+    return handle;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(handle); // beside the other buffers, also for what is in a loop
+  return exec::PartOp::create(b, handle.getLoc(), handle.getType(), handle, 0, bytes);
+}
+
 // What goes between the tiers, or is done below.
 LogicalResult ExecEmitter::emitBelow(Operation &op) {
   if (auto call = dyn_cast<dist::HostStartOp>(op))
@@ -56,7 +65,9 @@ LogicalResult ExecEmitter::emitBelow(Operation &op) {
   if (isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op)) {
     int64_t token = tokens[op.getResult(0)] = tokens.size();
     Value arrival = (*op.getResult(0).user_begin())->getResult(0);
-    exec::CopyOp::create(b, op.getLoc(), handleOf(op.getOperand(0)), handleOf(arrival), token);
+    Value source = handleOf(op.getOperand(0)), target = handleOf(arrival);
+    source = firstBytes(source, exec::rangeOf(target).bytes);
+    exec::CopyOp::create(b, op.getLoc(), source, target, token);
   } else {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(op.getOperand(0)));
   }

@@ -30,6 +30,7 @@ private:
   mlir::func::FuncOp kernelWriting(mlir::func::FuncOp kernel, llvm::ArrayRef<int> inPlace);
   mlir::LogicalResult emitHostCall(dist::HostStartOp op);
   // Emitter.cpp
+  mlir::Value firstBytes(mlir::Value handle, int64_t bytes);
   mlir::LogicalResult emitBelow(mlir::Operation &op);
   // EmitDist.cpp
   mlir::LogicalResult emitSlice(dist::SliceOp op);
