@@ -20,7 +20,7 @@ static constexpr double kToFinish = 0.1;
 static constexpr size_t kAlternatives = 4;
 
 // Where nothing fits, of how many recipes the least whatever is moved is asked, and for how long. Each other
-// number of ranks is tried for as long, and none but the first begun so long after the search.
+// number of ranks is tried for as long, and none but the first when the search began so long ago.
 static constexpr size_t kAskedForLeast = 3;
 static constexpr std::chrono::seconds kPatience(3);
 static constexpr std::chrono::seconds kAnswer(7);

@@ -59,7 +59,7 @@ std::optional<Verdict> AutoPlanner::timed(const AssignOptions &recipe, bool isFi
 // Judges with blocks run again what is too large without, but is not slower by so much already that it comes
 // to nothing.
 void AutoPlanner::considerLean(ArrayRef<JudgedPlan *> large, Time until) {
-  if (!mayRecompute() || anyWillDo) // which may move what it needs not run again
+  if (!mayRecompute() || anyWillDo) // judgeAny finds out by itself what has to run again
     return;
   double best = kNever;
   for (auto &[text, each] : judged)
