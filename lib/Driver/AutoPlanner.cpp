@@ -80,8 +80,9 @@ void AutoPlanner::considerLean(ArrayRef<JudgedPlan *> large, Time until) {
 // is always judged.
 std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Time until) {
   std::vector<const AssignOptions *> fresh;
+  std::set<std::string> seen;
   for (const AssignOptions &recipe : list)
-    if (!judged.count(recipeText(recipe)))
+    if (std::string text = recipeText(recipe); !judged.count(text) && seen.insert(text).second)
       fresh.push_back(&recipe);
   std::vector<std::optional<Verdict>> verdicts(fresh.size());
   judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
@@ -111,14 +112,25 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
   return found;
 }
 
-// To the best neighbour, as long as there is a better one.
-void AutoPlanner::climb(JudgedPlan *from, Time until) {
-  while (from) {
-    JudgedPlan *best = nullptr;
-    for (JudgedPlan *next : consider(recipes.neighbours(from->recipe), until))
-      if (next && (!best || worth(*next) < worth(*best)))
-        best = next;
-    from = best && worth(*best) < worth(*from) ? best : nullptr;
+// From each to its best neighbour, as long as there is a better one. Side by side, since one walk alone
+// seldom has enough to judge for all threads.
+void AutoPlanner::climb(std::vector<JudgedPlan *> from, Time until) {
+  while (!from.empty()) {
+    std::vector<AssignOptions> around;
+    std::vector<JudgedPlan *> by; // whose neighbour
+    for (JudgedPlan *each : from) {
+      llvm::append_range(around, recipes.neighbours(each->recipe));
+      by.resize(around.size(), each);
+    }
+    std::map<JudgedPlan *, JudgedPlan *> best;
+    for (auto [each, next] : llvm::zip_equal(by, consider(around, until)))
+      if (JudgedPlan *&now = best.try_emplace(each, each).first->second; next && worth(*next) < worth(*now))
+        now = next;
+    std::vector<JudgedPlan *> better;
+    for (JudgedPlan *each : from)
+      if (JudgedPlan *next = best[each]; next && next != each && !llvm::is_contained(better, next))
+        better.push_back(next);
+    from = std::move(better);
   }
 }
 
@@ -225,18 +237,15 @@ const JudgedPlan *AutoPlanner::run() {
   std::vector<JudgedPlan *> kinds = bestOfKinds();
   if (isFarOutOfReach())
     return nullptr;
-  auto climbAll = [&](Time until) {
-    for (JudgedPlan *start : kinds)
-      if (worth(*start) <= kPromising * worth(*kinds.front()))
-        climb(start, until);
-  };
-  climbAll(begin + (end - begin) * 3 / 4);
+  const double least = kinds.empty() ? kNever : worth(*kinds.front());
+  llvm::erase_if(kinds, [&](JudgedPlan *each) { return worth(*each) > kPromising * least; });
+  climb(kinds, begin + (end - begin) * 3 / 4);
   if (isOutOfReach())
     return anyWillDo ? nullptr : flip(nullptr); // which splits what recipes leave whole
   const JudgedPlan *best = fastestThatFits(inOrder(), nullptr);
   // Where there is no time to compile anything whole the rest of it is for more walks.
   if (best && best->fitted.isDrawn) {
-    climbAll(end);
+    climb(kinds, end);
     best = fastestThatFits(inOrder(), best);
   }
   if (!best && !cut)

@@ -130,7 +130,7 @@ private:
   }
   bool isPromising(const AssignOptions &recipe);
   std::vector<JudgedPlan *> bestOfKinds();
-  void climb(JudgedPlan *from, Time until);
+  void climb(std::vector<JudgedPlan *> from, Time until);
   std::vector<JudgedPlan *> inOrder();
   void tryWhole(Judge &one, JudgedPlan &each);
   const JudgedPlan *fastestThatFits(llvm::ArrayRef<JudgedPlan *> order, const JudgedPlan *best);
