@@ -117,19 +117,22 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
 void AutoPlanner::climb(std::vector<JudgedPlan *> from, Time until) {
   while (!from.empty()) {
     std::vector<AssignOptions> around;
-    std::vector<JudgedPlan *> by; // whose neighbour
-    for (JudgedPlan *each : from) {
+    std::vector<size_t> ends; // of each one's neighbours
+    for (const JudgedPlan *each : from) {
       llvm::append_range(around, recipes.neighbours(each->recipe));
-      by.resize(around.size(), each);
+      ends.push_back(around.size());
     }
-    std::map<JudgedPlan *, JudgedPlan *> best;
-    for (auto [each, next] : llvm::zip_equal(by, consider(around, until)))
-      if (JudgedPlan *&now = best.try_emplace(each, each).first->second; next && worth(*next) < worth(*now))
-        now = next;
+    const std::vector<JudgedPlan *> found = consider(around, until);
     std::vector<JudgedPlan *> better;
-    for (JudgedPlan *each : from)
-      if (JudgedPlan *next = best[each]; next && next != each && !llvm::is_contained(better, next))
-        better.push_back(next);
+    size_t i = 0;
+    for (auto [each, end] : llvm::zip_equal(from, ends)) {
+      JudgedPlan *best = each;
+      for (; i < end; ++i)
+        if (found[i] && worth(*found[i]) < worth(*best))
+          best = found[i];
+      if (best != each && !llvm::is_contained(better, best))
+        better.push_back(best);
+    }
     from = std::move(better);
   }
 }
