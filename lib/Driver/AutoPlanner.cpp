@@ -39,21 +39,21 @@ bool AutoPlanner::mayRecompute() const {
   return !model.options.optimizer.empty() && cap() < INT64_MAX && (given.empty() || given == "auto");
 }
 
-// What `judge` says, and how long it took. None where that would not be done in time: then it is not begun.
-std::optional<Verdict> AutoPlanner::timed(const AssignOptions &recipe, bool isFirst, Time until,
-                                          function_ref<Verdict()> judge) {
-  const double work = this->judge.work(recipe);
-  const bool isPipeline = recipe.pp > 1;
-  if (!isFirst && !isTimeFor(work, isPipeline, until))
-    return std::nullopt;
-  const auto begin = std::chrono::steady_clock::now();
-  Verdict verdict = judge();
-  if (verdict.compiles) {
-    std::lock_guard lock(mutex);
-    paces[isPipeline].spent += std::chrono::steady_clock::now() - begin;
-    paces[isPipeline].models += work;
-  }
-  return verdict;
+// What these come to. None where that would not be done in time: then it is not begun. `isFirst`: the first
+// is, at any time.
+std::vector<std::optional<Verdict>> AutoPlanner::compare(ArrayRef<Candidate> list, bool isFirst, Time until) {
+  return judges.compare(
+      list,
+      [&](size_t i) {
+        const AssignOptions &recipe = *list[i].recipe;
+        return (isFirst && i == 0) || isTimeFor(judge.work(recipe), recipe.pp > 1, until);
+      },
+      [&](size_t i, std::chrono::duration<double> spent) {
+        const AssignOptions &recipe = *list[i].recipe;
+        std::lock_guard lock(mutex);
+        paces[recipe.pp > 1].spent += spent;
+        paces[recipe.pp > 1].models += judge.work(recipe);
+      });
 }
 
 // Judges with blocks run again what is too large without, but is not slower by so much already that it comes
@@ -67,38 +67,34 @@ void AutoPlanner::considerLean(ArrayRef<JudgedPlan *> large, Time until) {
       best = std::min(best, worth(each));
   auto list = llvm::filter_to_vector(
       large, [&](JudgedPlan *each) { return each->verdict.seconds <= kPromising * best; });
-  judges.forEach(list.size(), [&](Judge &one, size_t i) {
-    JudgedPlan &each = *list[i];
-    const bool isFirst = judged.size() == 1;
-    each.lean = timed(each.recipe, isFirst, until, [&] { return one.compare(each.recipe, "block"); });
-    if (each.lean && !each.lean->compiles)
-      each.lean.reset();
-  });
+  std::vector<Candidate> candidates;
+  for (const JudgedPlan *each : list)
+    candidates.emplace_back(each->recipe, "block");
+  for (auto [each, verdict] : llvm::zip(list, compare(candidates, judged.size() == 1, until)))
+    if (verdict && verdict->compiles)
+      each->lean = std::move(verdict);
 }
 
 // Judges those that have not been. In their order; null where one does not compile, or the time is over. One
 // is always judged.
 std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Time until) {
-  std::vector<const AssignOptions *> fresh;
+  std::vector<Candidate> fresh;
   std::set<std::string> seen;
   for (const AssignOptions &recipe : list)
     if (std::string text = recipeText(recipe); !judged.count(text) && seen.insert(text).second)
-      fresh.push_back(&recipe);
-  std::vector<std::optional<Verdict>> verdicts(fresh.size());
-  judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
-    const bool isFirst = i == 0 && judged.empty();
-    verdicts[i] = timed(*fresh[i], isFirst, until, [&] { return one.compare(*fresh[i]); });
-  });
+      fresh.emplace_back(recipe, model.options.recompute);
   std::vector<JudgedPlan *> large;
-  for (auto [recipe, verdict] : llvm::zip(fresh, verdicts)) {
+  for (auto [candidate, verdict] : llvm::zip(fresh, compare(fresh, judged.empty(), until))) {
     if (!verdict) {
       leftOut = true;
       continue;
     }
     if (reason.empty() && !verdict->compiles)
       reason = verdict->reason;
-    JudgedPlan &each =
-        judged.emplace(recipeText(*recipe), JudgedPlan{*recipe, std::move(*verdict), {}, {}}).first->second;
+    JudgedPlan &each = judged
+                           .emplace(recipeText(*candidate.recipe),
+                                    JudgedPlan{*candidate.recipe, std::move(*verdict), {}, {}})
+                           .first->second;
     if (each.verdict.compiles && !fits(each.verdict))
       large.push_back(&each);
     ++numRecipes;

@@ -116,8 +116,7 @@ private:
   // which any does.
   const JudgedPlan *findAny(size_t count, int doublings);
   LeastMemory leastOf(Judge &one, const JudgedPlan &each, Time until) const;
-  std::optional<Verdict> timed(const AssignOptions &recipe, bool isFirst, Time until,
-                               llvm::function_ref<Verdict()> judge);
+  std::vector<std::optional<Verdict>> compare(llvm::ArrayRef<Candidate> list, bool isFirst, Time until);
   std::vector<JudgedPlan *> considerSplit(llvm::ArrayRef<AssignOptions> list, Time until);
   double knownWorth(const AssignOptions &recipe) const;
   void considerLean(llvm::ArrayRef<JudgedPlan *> large, Time until);

@@ -65,13 +65,14 @@ void tessera::chooseCut(Compilation &compilation) {
   std::vector<AssignOptions> recipes = recipesOf(compilation, judge);
   if (recipes.size() <= 1)
     return;
-  std::vector<Verdict> verdicts(recipes.size());
-  Judges(compilation).forEach(recipes.size(), [&](Judge &one, size_t i) {
-    verdicts[i] = one.compare(recipes[i]);
-  });
-  const Verdict &last = verdicts.front();
+  std::vector<Candidate> candidates;
+  for (const AssignOptions &each : recipes)
+    candidates.emplace_back(each, compilation.options.recompute);
+  const std::vector<std::optional<Verdict>> verdicts = Judges(compilation).compare(candidates);
+  const Verdict &last = *verdicts.front();
   double least = std::numeric_limits<double>::infinity();
-  for (auto [recipe, verdict] : llvm::zip(recipes, verdicts)) {
+  for (auto [recipe, compared] : llvm::zip(recipes, verdicts)) {
+    const Verdict &verdict = *compared;
     double product = verdict.seconds * double(verdict.deviceBytes);
     bool isWorse = last.compiles &&
                    (verdict.seconds > kSameTime * last.seconds || verdict.deviceBytes > last.deviceBytes);

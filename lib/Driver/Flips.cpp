@@ -44,29 +44,25 @@ Flips::Flips(const Compilation &model, Shallow *shallow, Judges &judges, const D
 // Those that have not been, as far as there is time and effort left, which does not depend on what they come
 // to.
 void Flips::compare(ArrayRef<Plan> plans) {
-  struct Fresh {
-    std::string text;
-    const Plan *plan;
-    std::optional<Verdict> verdict;
-  };
-  std::vector<Fresh> fresh;
+  std::vector<std::string> texts;
+  std::vector<Candidate> fresh;
   for (const Plan &plan : plans) {
     std::string text = textOf(plan);
     const double cost = operators * compiler.work(plan);
     if (judged.count(text) || effort < cost)
       continue;
     effort -= cost;
-    fresh.push_back({std::move(text), &plan, {}});
+    texts.push_back(std::move(text));
+    fresh.emplace_back(plan);
   }
-  judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
-    if (isTimeFor(one.work(*fresh[i].plan), fresh[i].plan->pipeline.has_value()))
-      fresh[i].verdict = one.compare(*fresh[i].plan);
+  std::vector<std::optional<Verdict>> verdicts = judges.compare(fresh, [&](size_t i) {
+    return isTimeFor(compiler.work(*fresh[i].plan), fresh[i].plan->pipeline.has_value());
   });
-  for (Fresh &one : fresh) {
-    if (!one.verdict)
+  for (auto [text, verdict] : llvm::zip_equal(texts, verdicts)) {
+    if (!verdict)
       continue;
-    Judged &each = judged[one.text];
-    each.verdict = std::move(*one.verdict);
+    Judged &each = judged[text];
+    each.verdict = std::move(*verdict);
     const bool fits = each.verdict.compiles && each.verdict.deviceBytes <= cap;
     each.price = {each.verdict.compiles, fits, each.verdict.seconds, each.verdict.deviceBytes};
     // What is drawn from shallow models is compiled whole, below the cap, before it is chosen.

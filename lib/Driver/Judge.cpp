@@ -12,7 +12,6 @@
 #include "runtime/program/description.h"
 #include "runtime/simulate/simulate.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace tessera;
@@ -94,37 +93,6 @@ Judge::Size Judge::sizeOf(const Plan &plan) {
   return size;
 }
 
-// What grows by the same with each block, or microbatch, from what it is with few of them to all.
-static Verdict drawn(const Verdict &few, const Verdict &more, const Depths &depths) {
-  const double steps = double(depths.all - depths.few) / double(depths.more - depths.few);
-  Verdict all = few;
-  auto draw = [&](auto &into, auto from, auto to) {
-    double value = std::max(0.0, double(from) + (double(to) - double(from)) * steps);
-    into = std::is_integral_v<decltype(from)> ? std::round(value) : value;
-  };
-  auto drawMap = [&](auto &into, const auto &from, const auto &to) {
-    for (auto &[axes, value] : to) {
-      auto there = from.find(axes);
-      draw(into[axes], there == from.end() ? decltype(value)(0) : there->second, value);
-    }
-  };
-  for (auto member : {&Verdict::seconds, &Verdict::flops, &Verdict::computing, &Verdict::waitsForRanks,
-                      &Verdict::waitsForStages, &Verdict::waitsForCopies, &Verdict::waitsForEnd})
-    draw(all.*member, few.*member, more.*member);
-  draw(all.sentBytes, few.sentBytes, more.sentBytes);
-  // Which stage needs most may be another than of few.
-  for (auto [most, stages] : {std::pair(&Verdict::deviceBytes, &Verdict::stageDeviceBytes),
-                              {&Verdict::hostBytes, &Verdict::stageHostBytes}}) {
-    for (auto [into, from, to] : llvm::zip_equal(all.*stages, few.*stages, more.*stages))
-      draw(into, from, to);
-    all.*most = *llvm::max_element(all.*stages);
-  }
-  drawMap(all.sentOver, few.sentOver, more.sentOver);
-  drawMap(all.exposed, few.exposed, more.exposed);
-  all.isDrawn = true;
-  return all;
-}
-
 std::optional<Depths> Judge::blocksFor(const Size &size) const {
   return shallow ? shallow->depths(size.shape.chunks) : std::nullopt;
 }
@@ -138,49 +106,33 @@ std::optional<Depths> Judge::turnsFor(const Size &size) const {
                 : std::nullopt;
 }
 
-// What is said at the end of `depths`, from what `at` says of few and of more; 0: as it is, where none are
-// given.
-static Verdict draw(const std::optional<Depths> &depths, function_ref<Verdict(size_t)> at) {
-  if (!depths)
-    return at(0);
-  Verdict few = at(depths->few);
-  if (!few.compiles)
-    return few;
-  Verdict more = at(depths->more);
-  return more.compiles ? drawn(few, more, *depths) : more;
+Reductions Judge::reductions(const Candidate &candidate) const {
+  const AssignOptions *recipe = candidate.recipe;
+  const Size size =
+      recipe ? sizeOf(recipe->pp, recipe->ppSchedule, recipe->microbatches) : sizeOf(*candidate.plan);
+  return {blocksFor(size), turnsFor(size)};
 }
 
-Verdict Judge::compare(const Size &size, MakeCompilation make) {
-  const std::optional<Depths> turns = turnsFor(size);
-  auto at = [&](size_t blocks, size_t turns) -> Verdict {
-    const Compilation *made = blocks ? shallow->at(blocks) : &model;
-    std::unique_ptr<Compilation> compilation = made ? make(Judge(*made), blocks) : nullptr;
-    if (!compilation)
-      return {};
-    compilation->options.turns = int64_t(turns);
-    return Judge(*made).judge(std::move(compilation), /*isWhole=*/false);
-  };
-  auto atBlocks = [&](size_t blocks) { return draw(turns, [&](size_t turns) { return at(blocks, turns); }); };
-  // Why a model with fewer blocks does not compile is for the model itself to say.
-  if (std::optional<Depths> blocks = blocksFor(size))
-    if (Verdict verdict = draw(blocks, atBlocks); verdict.compiles)
-      return verdict;
-  return atBlocks(0);
+std::unique_ptr<Compilation> Judge::with(const Candidate &candidate, size_t blocks, Shallow *shallow) const {
+  if (!candidate.recipe) {
+    std::optional<Plan> kept = blocks ? shallow->planFor(*candidate.plan, blocks) : *candidate.plan;
+    return kept ? withPlan(*kept) : nullptr;
+  }
+  std::unique_ptr<Compilation> compilation = withRecipe(*candidate.recipe);
+  compilation->options.recompute = candidate.recompute;
+  return compilation;
 }
 
-Verdict Judge::compare(const AssignOptions &recipe, StringRef recompute) {
-  return compare(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches), [&](const Judge &judge, size_t) {
-    std::unique_ptr<Compilation> compilation = judge.withRecipe(recipe);
-    compilation->options.recompute = recompute;
-    return compilation;
-  });
-}
-
-Verdict Judge::compare(const Plan &plan) {
-  return compare(sizeOf(plan), [&](const Judge &judge, size_t blocks) -> std::unique_ptr<Compilation> {
-    std::optional<Plan> kept = blocks ? shallow->planFor(plan, blocks) : plan;
-    return kept ? judge.withPlan(*kept) : nullptr;
-  });
+Verdict Judge::compare(const Candidate &candidate, const Reduction &reduction) {
+  const Compilation *made = reduction.blocks ? shallow->at(reduction.blocks) : &model;
+  if (!made)
+    return {};
+  Judge judge(*made);
+  std::unique_ptr<Compilation> compilation = judge.with(candidate, reduction.blocks, shallow);
+  if (!compilation)
+    return {};
+  compilation->options.turns = int64_t(reduction.turns);
+  return judge.judge(std::move(compilation), /*isWhole=*/false);
 }
 
 double Judge::work(const Size &size) const {

@@ -2,7 +2,7 @@
 #ifndef TESSERA_LIB_DRIVER_JUDGE_H
 #define TESSERA_LIB_DRIVER_JUDGE_H
 
-#include "lib/Driver/Shallow.h"
+#include "lib/Driver/Reductions.h"
 #include "passes/Assign/Plan.h"
 #include <map>
 #include <memory>
@@ -43,18 +43,29 @@ std::string secondsText(double seconds);
 /// Seconds below which no step of so many operations can be: all ranks do nothing but products, each as much.
 double leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks);
 
+/// What is compared: a recipe, with `recompute` as --recompute has it, or a plan. Refers to them.
+struct Candidate {
+  explicit Candidate(const AssignOptions &recipe, llvm::StringRef recompute)
+      : recipe(&recipe), recompute(recompute) {}
+  explicit Candidate(const Plan &plan) : plan(&plan) {}
+
+  const AssignOptions *recipe = nullptr;
+  llvm::StringRef recompute;
+  const Plan *plan = nullptr;
+};
+
 /// Compiles one model by plan after plan, from where plans begin to matter up to the plan of memory.
 class Judge {
 public:
   /// `model` has been differentiated. `shallow`: of it; null: it is always compiled itself.
   explicit Judge(const Compilation &model, Shallow *shallow = nullptr) : model(model), shallow(shallow) {}
 
-  /// To compare: of the training program alone where there is one, as if memory were unlimited. Drawn from
-  /// models with fewer blocks, and from pipelines of fewer microbatches, where that is less work.
-  Verdict compare(const AssignOptions &recipe) { return compare(recipe, model.options.recompute); }
-  Verdict compare(const Plan &plan);
-  /// The same with `recompute` as --recompute has it.
-  Verdict compare(const AssignOptions &recipe, llvm::StringRef recompute);
+  /// What is compiled to compare a candidate: models with fewer blocks, and pipelines of fewer microbatches,
+  /// where that is less work.
+  Reductions reductions(const Candidate &candidate) const;
+  /// One of these: of the training program alone where there is one, as if memory were unlimited. Does not
+  /// compile, for no reason, where the plan cannot be had with so few blocks.
+  Verdict compare(const Candidate &candidate, const Reduction &reduction);
   /// How much that compiles, in models: the steps of a pipeline and a recipe's rings are unrolled, shallow
   /// models have fewer blocks.
   double work(const AssignOptions &recipe) const;
@@ -72,11 +83,10 @@ private:
   struct Size;
   static Size sizeOf(int64_t stages, llvm::StringRef schedule, int64_t microbatches);
   static Size sizeOf(const Plan &plan);
-  /// Of the judge's model, which has so many blocks; 0: all. Null where there is none.
-  using MakeCompilation = llvm::function_ref<std::unique_ptr<Compilation>(const Judge &, size_t)>;
 
+  /// The candidate for the judge's model, which has so many of the blocks; null where there is none.
+  std::unique_ptr<Compilation> with(const Candidate &candidate, size_t blocks, Shallow *shallow) const;
   Verdict judge(std::unique_ptr<Compilation> compilation, bool isWhole);
-  Verdict compare(const Size &size, MakeCompilation make);
   double work(const Size &size) const;
   std::optional<Depths> blocksFor(const Size &size) const;
   std::optional<Depths> turnsFor(const Size &size) const;

@@ -4,7 +4,9 @@
 
 #include "lib/Driver/Judge.h"
 #include "llvm/Support/ThreadPool.h"
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 namespace tessera {
 
@@ -20,15 +22,23 @@ public:
   /// beside each other; with a judge that nobody else has at that time.
   void forEach(size_t count, llvm::function_ref<void(Judge &judge, size_t i)> work);
 
+  /// What these come to, each drawn from its reductions, which are compiled side by side; what a model with
+  /// fewer blocks is refused for the model itself is asked. None of a candidate for which `mayBegin` says no,
+  /// when its turn comes. `took`: of one that compiles, how long all of its reductions took together. Both
+  /// are called by several threads.
+  std::vector<std::optional<Verdict>> compare(
+      llvm::ArrayRef<Candidate> list, llvm::function_ref<bool(size_t)> mayBegin = [](size_t) { return true; },
+      llvm::function_ref<void(size_t, std::chrono::duration<double>)> took = [](size_t, auto) {});
+
 private:
   struct Copy;
-  std::unique_ptr<Copy> take();
+  Copy &ownCopy();
 
   const Compilation &model;
-  const bool mayBeShallow;
+  Shallow *const shallow;
   std::string text, textBefore; // the module, and as it was before it was differentiated, as bytecode
   std::mutex mutex;
-  std::vector<std::unique_ptr<Copy>> idle;
+  std::map<std::thread::id, std::unique_ptr<Copy>> copies;
   llvm::DefaultThreadPool pool;
 };
 
