@@ -76,9 +76,11 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
   auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
   double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
   // A try takes seconds, and there are dozens of such programs.
-  bool isLargeStage = fitted && dist::kStage.isOn(func) && tiers::isLarge(fitted->placed.step);
+  bool isLarge = fitted && tiers::isLarge(fitted->placed.step),
+       isLargeStage = isLarge && dist::kStage.isOn(func);
   quarters = isLargeStage ? SmallVector<int64_t>{4} : SmallVector<int64_t>{1, 2, 3, 4};
-  if (best <= search.alone || (isLargeStage && best <= search.limits.enough)) // nothing waits for it
+  double least = (isLarge ? tiers::kNearForLarge : 1) * search.alone;
+  if (best <= least || (isLargeStage && best <= search.limits.enough)) // nothing waits for it
     return fitted;
   if (fitted)
     fitted->exchange();

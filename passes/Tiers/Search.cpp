@@ -39,7 +39,6 @@ constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x po
 constexpr int64_t kLargeWork = kRoundWork / 2; // gaps x positions
 constexpr double kWorse = 1.01;                // than the fastest
 constexpr double kMostlyWaits = 2;             // times the least seconds: prices matter most here
-constexpr double kNear = 1.003;                // to the least seconds, which a large step need not reach
 
 /// How prices begin and are led on: with one of the host or without, whether or not it is limited, and see
 /// `pressure`. None is best for all steps.
@@ -112,7 +111,7 @@ private:
   bool isPerfect() const {
     double asked = problem.limits.enough, enough = leastSeconds;
     if (isLarge() || asked == kForever)
-      enough = std::max(kNear * leastSeconds, asked);
+      enough = std::max(kNearForLarge * leastSeconds, asked);
     return !starts.empty() && starts.front().seconds <= enough;
   }
   Plan plan(const std::vector<Away> &aways);
