@@ -22,12 +22,15 @@ void tessera::forEachVariable(func::FuncOp func, const SymbolTable &symbols,
 std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, double best, bool repeats,
                                                     bool withUpdates) {
   std::vector<Sketch> sketches;
+  std::optional<double> deadline;
   auto add = [&](int number) {
-    sketches.push_back({number, search.sketch(func, withUpdates, best)});
+    sketches.push_back({number, search.sketch(func, withUpdates, best, deadline)});
     best = std::min(best, sketches.back().updates.seconds);
   };
   if (withUpdates) {
     add(0);
+    if (sketches.back().updates.seconds < std::numeric_limits<double>::infinity())
+      deadline = sketches.back().updates.deadline;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
   }

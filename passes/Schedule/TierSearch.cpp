@@ -219,7 +219,8 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, double bound
   return std::nullopt;
 }
 
-tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, double bound) {
+tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, double bound,
+                                       std::optional<double> deadline) {
   Storage storage = storageOf(func);
   tiers::Step step = trace(func, storage).step;
   tiers::Limits goal = {limits.device - receivedAhead(func), limits.host, limits.enough};
@@ -231,7 +232,10 @@ tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, d
   if (tiers::leastComputing(step) >= bound)
     return {on};
   step = tiers::withTurns(step, tiers::chooseTurns(tiers::withUpdates(step, on), goal, rates));
-  return tiers::chooseUpdates(step, goal, rates, bound);
+  // What runs again hardly changes what the host has time for, and of large steps each try takes long.
+  if (!tiers::isLarge(step))
+    deadline.reset();
+  return tiers::chooseUpdates(step, goal, rates, bound, deadline);
 }
 
 double TierSearch::secondsAlone(const Storage &storage) {

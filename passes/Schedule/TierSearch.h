@@ -59,8 +59,10 @@ public:
 
   /// The time of a step by plans of little effort, which nothing is written of: infinity where none was
   /// found, or where it is no shorter than `bound` whatever is chosen. With the updates that are then best on
-  /// the host, or those that are decided.
-  tiers::UpdateChoice sketch(mlir::func::FuncOp func, bool choosesUpdates, double bound);
+  /// the host, of a large step by `deadline` if it is given, or those that are decided. `deadline`: the best
+  /// without what runs again.
+  tiers::UpdateChoice sketch(mlir::func::FuncOp func, bool choosesUpdates, double bound,
+                             std::optional<double> deadline);
 
   Storage storageOf(mlir::func::FuncOp func) const { return Storage(func, kernels, library, threads); }
   /// Bytes of each tier and category, as the memory phase will have them; and the peaks of both tiers.

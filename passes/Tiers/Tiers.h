@@ -247,13 +247,17 @@ constexpr double kNearForLarge = 1.003;
 struct UpdateChoice {
   std::vector<bool> onHost; // parallel to the updates
   double seconds = std::numeric_limits<double>::infinity();
+  /// By which the host ends them; minus infinity where it makes none that need not be there.
+  double deadline = -std::numeric_limits<double>::infinity();
 };
 
 /// Which updates are best made on the host: what is decided, and of the others, in the order in which their
 /// gradients are there, those that the host ends by a deadline; which is best is found by trying. None where
-/// that gains little. Where no choice makes a step shorter than `bound` seconds, not much is tried.
+/// that gains little. Where no choice makes a step shorter than `bound` seconds, not much is tried, and of
+/// `deadline`, if it is given, that one alone: the best of a step that is nearly the same.
 UpdateChoice chooseUpdates(const Step &step, const Limits &limits, const Rates &rates,
-                           double bound = std::numeric_limits<double>::infinity());
+                           double bound = std::numeric_limits<double>::infinity(),
+                           std::optional<double> deadline = std::nullopt);
 
 /// All for which that is to be chosen.
 std::vector<bool> allTurns(const Step &step);

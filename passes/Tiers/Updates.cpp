@@ -265,12 +265,21 @@ double tessera::tiers::leastComputing(const Step &step) {
 // The later the deadline, the more updates are on the host: the longer the host takes, and the less the
 // device and the links have to do. So the step is fastest where both end at about the same time.
 UpdateChoice tessera::tiers::chooseUpdates(const Step &step, const Limits &limits, const Rates &rates,
-                                           double bound) {
+                                           double bound, std::optional<double> given) {
   ByDeadline times(step, limits, rates);
   UpdateChoice none{times.until(-kForever)};
   double low = leastComputing(step);
   if (low >= bound)
     return none;
+  if (given) {
+    std::vector<bool> onHost = times.until(*given);
+    const double seconds = times.time(onHost).seconds;
+    UpdateChoice same{std::move(onHost), seconds, *given};
+    if (seconds > times.computing()) // something waits
+      return same;
+    none.seconds = times.time(none.onHost).seconds;
+    return seconds < kGain * none.seconds ? same : none;
+  }
   none.seconds = times.time(none.onHost).seconds;
   if (times.hasNone() || none.seconds <= times.computing()) // nothing waits
     return none;
@@ -281,7 +290,7 @@ UpdateChoice tessera::tiers::chooseUpdates(const Step &step, const Limits &limit
     std::vector<bool> onHost = times.until(deadline);
     auto [seconds, hostIsLast] = times.time(onHost);
     if (seconds < best.seconds)
-      best = {std::move(onHost), seconds};
+      best = {std::move(onHost), seconds, deadline};
     if (i == 0 && !hostIsLast && seconds >= bound)
       break; // with fewer there it is no faster
     if (i > 0)
