@@ -83,7 +83,7 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
        isLargeStage = isLarge && dist::kStage.isOn(func);
   quarters = isLargeStage ? SmallVector<int64_t>{4} : SmallVector<int64_t>{1, 2, 3, 4};
   double least = (isLarge ? tiers::kNearForLarge : 1) * search.alone;
-  if (best <= least || (isLargeStage && best <= search.limits.enough)) // nothing waits for it
+  if (best <= least || (isLargeStage && best <= search.limits.enough)) // hardly anything waits
     return fitted;
   if (fitted)
     fitted->exchange();

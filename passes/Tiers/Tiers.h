@@ -239,7 +239,7 @@ std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &
 
 /// Whether the search tries less in the step than in others, for each try takes long.
 bool isLarge(const Step &step);
-/// A large step need not take less than so many times the seconds that no plan of it takes less than.
+/// A large step need not take less than so many times what it computes.
 constexpr double kNearForLarge = 1.003;
 
 /// Updates that are made on the host, and the seconds of a step that has them there, by a plan that was found
