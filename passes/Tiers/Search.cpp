@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -28,7 +29,7 @@ constexpr double kHopeless = 1.1; // so much slower than the fastest, a target i
 constexpr size_t kKept = 8;       // of what was chosen so, the fastest
 /// Flips lead small steps into one of few dead ends, by chance: these begin more often.
 constexpr size_t kMostTurns = 32, kTurnsOfGaps = 400;
-constexpr int kSizes = 4;    // the largest sizes of values that are all kept once
+constexpr size_t kSizes = 4; // the largest sizes of values that are all kept once
 constexpr int kCuts = 3;     // flips are done in so many parts, after each of which half go on
 constexpr int64_t kLess = 8; // a part of the flips is for moving less in the same time
 
@@ -51,6 +52,46 @@ constexpr Course kCourses[] = {{false, 0}, {true, 0}, {false, 0.3}};
 struct Start {
   double seconds;
   std::vector<Away> aways;
+};
+
+/// What gaps are chosen for: bytes on the device, at most. Values of `stays` bytes are left alone.
+struct Aim {
+  int64_t target;
+  Course course;
+  int64_t stays = -1;
+};
+
+/// Rounds of choosing gaps by price, each of which the next one learns from.
+class Descent {
+public:
+  /// The draft is its own as long as there are rounds to come.
+  Descent(Draft &draft, const Aim &aim)
+      : draft(draft), aim(aim),
+        prices{std::vector<double>(draft.problem().positions + 1, 0.3), {}, aim.course.host} {
+    prices.up = prices.down;
+  }
+
+  /// Whether what was chosen is within the limits: then the draft has it, and its transfers are placed.
+  bool round();
+  /// Whether the last round was faster than all before, and not by little.
+  bool gains() const { return hasGained; }
+  int64_t rounds() const { return done; }
+  double best() const { return bestSeconds; } // seconds; infinity where no round was within the limits
+  Start start() const { return {draft.seconds(), draft.aways()}; }
+
+private:
+  Draft &draft;
+  Aim aim;
+  Prices prices;
+  int64_t done = 0;
+  bool isWithin = false, hasGained = false; // the last round
+  double bestSeconds = kForever;
+};
+
+struct DescentOfItsOwn {
+  DescentOfItsOwn(const Problem &problem, const Aim &aim) : draft(problem), descent(draft, aim) {}
+  Draft draft;
+  Descent descent;
 };
 
 /// What the device computes, or what the host updates if nothing is in the way of the gradients.
@@ -88,8 +129,11 @@ private:
   void collectStarts(int64_t least);
   void collectFewStarts(int64_t least);
   void collectOfLargeValues();
-  double collectStarts(int64_t target, const Course &course, int64_t stays = -1, int64_t most = kRounds);
-  bool startFrom(const std::vector<int> &gaps);
+  void collectStarts(const Aim &aim);
+  void collectAtOnce(const std::vector<Aim> &aims);
+  std::vector<Start> follow(Descent &descent) const;
+  void add(Start start);
+  void add(std::vector<Start> starts);
   bool startAnywhere(std::mt19937_64 &random);
   bool startFromRepaired();
   void load(const std::vector<Away> &aways);
@@ -107,13 +151,15 @@ private:
   int64_t target(int64_t least, double part) const {
     return least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
   }
+  double fastest() const { return starts.empty() ? kForever : starts.front().seconds; }
   /// Whether no plan is faster, or none of a large step by much or to any use; or any will do.
-  bool isPerfect() const {
+  bool isPerfect(double seconds) const {
     double asked = problem.limits.enough, enough = leastSeconds;
     if (isLarge() || asked == kForever)
       enough = std::max(kNearForLarge * leastSeconds, asked);
-    return !starts.empty() && starts.front().seconds <= enough;
+    return seconds <= enough;
   }
+  bool isPerfect() const { return !starts.empty() && isPerfect(starts.front().seconds); }
   Plan plan(const std::vector<Away> &aways);
 
   const Problem &problem;
@@ -139,19 +185,38 @@ int64_t peak(const std::vector<int64_t> &bytes) {
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
-bool Search::startFrom(const std::vector<int> &gaps) {
-  move(draft, gaps);
-  if (draft.excess() > 0)
+bool Descent::round() {
+  if (isWithin)
+    approach(prices, pressure(draft, aim.course.downBehind), 2.0 / static_cast<double>(done + 3));
+  else if (done > 0)
+    prices.host = std::max(0.1, 4 * prices.host);
+  ++done;
+  std::optional<std::vector<int>> gaps = chooseGaps(draft.problem(), aim.target, prices, aim.stays);
+  if (gaps)
+    move(draft, *gaps);
+  isWithin = gaps && draft.excess() <= 0;
+  hasGained = false;
+  if (!isWithin)
     return false;
   placeTransfers(draft);
+  hasGained = draft.seconds() * kWorse < bestSeconds;
+  bestSeconds = std::min(bestSeconds, draft.seconds());
+  return true;
+}
+
+void Search::add(Start start) {
   auto place = std::find_if(starts.begin(), starts.end(),
-                            [&](const Start &start) { return start.seconds >= draft.seconds(); });
-  if (place != starts.end() && place->aways == draft.aways())
-    return true;
-  starts.insert(place, {draft.seconds(), draft.aways()});
+                            [&](const Start &other) { return other.seconds >= start.seconds; });
+  if (place != starts.end() && place->aways == start.aways)
+    return;
+  starts.insert(place, std::move(start));
   if (starts.size() > kKept)
     starts.pop_back();
-  return true;
+}
+
+void Search::add(std::vector<Start> found) {
+  for (Start &start : found)
+    add(std::move(start));
 }
 
 void Search::collectStarts(int64_t least) {
@@ -161,7 +226,7 @@ void Search::collectStarts(int64_t least) {
   if (starts.empty() || mostlyWaits)
     for (const Course &course : kCourses)
       for (double part : kTargets) {
-        collectStarts(target(least, part), course);
+        collectStarts({target(least, part), course});
         if (isPerfect())
           return;
       }
@@ -171,26 +236,40 @@ void Search::collectStarts(int64_t least) {
 
 /// One round for one limit after the other, as long as less is not worse, and all courses only for the limit
 /// that was best, each as long as a round gains: in steps of hundreds of equal layers it is little where
-/// computing takes longest, and much where copies do.
+/// computing takes longest, and much where copies do. Two limits at a time, taken as if one came after the
+/// other.
 void Search::collectFewStarts(int64_t least) {
-  double best = kForever, bestPart = 1;
+  constexpr size_t kAtOnce = 2;
+  // What is only compared need not be the best.
+  const double muchWorse = isSketch() ? 1 : kWorse;
+  const int mostWorse = isSketch() ? 1 : 2;
+  std::unique_ptr<DescentOfItsOwn> best;
+  int64_t bestTarget = 0;
   int worse = 0;
-  for (double part : kTargets) {
-    double seconds = collectStarts(target(least, part), kCourses[0], -1, 1);
-    if (isPerfect())
-      return;
-    if (seconds < best)
-      best = seconds, bestPart = part;
-    if (best < kForever && seconds > kWorse * best && ++worse == 2)
-      break;
+  for (size_t first = 0; first < std::size(kTargets) && worse < mostWorse; first += kAtOnce) {
+    std::unique_ptr<DescentOfItsOwn> tried[kAtOnce];
+    inParallel(kAtOnce, [&](size_t i) {
+      Aim aim{target(least, kTargets[first + i]), kCourses[0]};
+      tried[i] = std::make_unique<DescentOfItsOwn>(problem, aim);
+      tried[i]->descent.round();
+    });
+    for (size_t i = 0; i < kAtOnce && worse < mostWorse; ++i) {
+      double seconds = tried[i]->descent.best();
+      if (seconds < kForever)
+        add(tried[i]->descent.start());
+      if (isPerfect())
+        return;
+      if (seconds < (best ? best->descent.best() : kForever))
+        best = std::move(tried[i]), bestTarget = target(least, kTargets[first + i]);
+      else if (best && seconds > muchWorse * best->descent.best())
+        ++worse;
+    }
   }
-  if (best == kForever)
+  if (!best)
     return;
-  for (const Course &course : kCourses) {
-    collectStarts(target(least, bestPart), course);
-    if (isSketch() || isPerfect())
-      return;
-  }
+  add(follow(best->descent));
+  if (!isSketch() && !isPerfect())
+    collectAtOnce({{bestTarget, kCourses[1]}, {bestTarget, kCourses[2]}});
 }
 
 /// One large value is worth many small ones, which no few changes would put in its place.
@@ -202,34 +281,44 @@ void Search::collectOfLargeValues() {
       moved[problem.gaps[g].bytes] += problem.gaps[g].bytes;
       all += problem.gaps[g].bytes;
     }
-  int sizes = 0;
-  for (auto it = moved.rbegin(); it != moved.rend() && sizes < kSizes; ++it)
-    if (it->second < all / 4) {
-      collectStarts(problem.limits.device, kCourses[1], it->first);
-      ++sizes;
-    }
+  std::vector<Aim> aims;
+  for (auto it = moved.rbegin(); it != moved.rend() && aims.size() < kSizes; ++it)
+    if (it->second < all / 4)
+      aims.push_back({problem.limits.device, kCourses[1], it->first});
+  collectAtOnce(aims);
 }
 
-/// The fastest of the rounds of one course, seconds; infinity where none was within the limits.
-double Search::collectStarts(int64_t target, const Course &course, int64_t stays, int64_t most) {
-  int64_t rounds = isLarge() ? most : std::clamp<int64_t>(kRoundWork / work(), 2, kRounds);
-  std::vector<double> flat(problem.positions + 1, 0.3);
-  Prices prices{flat, flat, course.host};
-  double best = kForever;
-  for (int64_t round = 0; round < rounds; ++round) {
-    std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices, stays);
-    if (!gaps || !startFrom(*gaps)) {
-      prices.host = std::max(0.1, 4 * prices.host);
+void Search::collectStarts(const Aim &aim) {
+  Descent descent(draft, aim);
+  add(follow(descent));
+}
+
+/// Taken as if one came after the other.
+void Search::collectAtOnce(const std::vector<Aim> &aims) {
+  std::vector<std::vector<Start>> found(aims.size());
+  inParallel(aims.size(), [&](size_t i) {
+    DescentOfItsOwn own(problem, aims[i]);
+    found[i] = follow(own.descent);
+  });
+  for (std::vector<Start> &each : found)
+    if (!isPerfect())
+      add(std::move(each));
+}
+
+/// What further rounds find, until there were enough, or another one is to little use.
+std::vector<Start> Search::follow(Descent &descent) const {
+  int64_t most = isLarge() ? kRounds : std::clamp<int64_t>(kRoundWork / work(), 2, kRounds);
+  std::vector<Start> found;
+  while (descent.rounds() < most) {
+    if (!descent.round())
       continue;
-    }
-    bool gains = draft.seconds() * kWorse < best;
-    best = std::min(best, draft.seconds());
-    if (isPerfect() || (isLarge() && !gains) || round + 1 == rounds ||
-        (round > 0 && best > kHopeless * starts.front().seconds))
+    found.push_back(descent.start());
+    double now = std::min(fastest(), descent.best());
+    if (isPerfect(now) || (isLarge() && !descent.gains()) ||
+        (descent.rounds() > 1 && descent.best() > kHopeless * now))
       break;
-    approach(prices, pressure(draft, course.downBehind), 2.0 / static_cast<double>(round + 4));
   }
-  return best;
+  return found;
 }
 
 /// Everything moved, then in any order kept what there is memory for.
@@ -313,6 +402,8 @@ void Search::flipEach(int64_t tries) {
 /// the operators, which no clock here knows.
 void Search::moveLess() {
   load(starts.front().aways);
+  if (isLarge() && isSketch()) // seconds are all that is asked for
+    return;
   if (isPerfect())
     flip(draft, flips() / kLess, seed++);
   std::vector<int> order(problem.gaps.size());

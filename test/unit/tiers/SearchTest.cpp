@@ -299,6 +299,37 @@ TEST(Search, TakesSecondsForLargeSteps) {
   }
 }
 
+/// What is only compared is not much slower than what would be found with more effort.
+TEST(Search, ComparesLargeStepsWellWithLittleEffort) {
+  Step step = training(Gpt{150, 12288, 50304, 8, 2048});
+  ASSERT_TRUE(isLarge(step));
+  int64_t least = leastDeviceBytes(step).first, all = peak(step.bytes);
+  for (int64_t part : {30, 60, 90}) {
+    Limits limits{least + (all - least) * part / 100};
+    std::optional<Plan> sketch = choose(step, limits, {5e10, 5e10, 1e-5}, 0.05),
+                        plan = choose(step, limits, {5e10, 5e10, 1e-5});
+    ASSERT_TRUE(sketch && plan);
+    EXPECT_NEAR(sketch->seconds / plan->seconds, 1, 0.05) << part;
+    expectHonest(step, *sketch, limits, {5e10, 5e10, 1e-5});
+  }
+}
+
+/// Of how many threads are idle a plan does not depend.
+TEST(Search, FindsTheSameOnAnyNumberOfThreads) {
+  Step step = training(Gpt{150, 12288, 50304, 8, 2048});
+  ASSERT_TRUE(isLarge(step));
+  Limits limits{peak(step.bytes) / 2};
+  auto find = [&] { return choose(step, limits, {5e10, 5e10, 1e-5}); };
+  std::optional<Plan> several = find();
+  std::vector<std::optional<Plan>> busy(std::max(2U, std::thread::hardware_concurrency()));
+  inParallel(busy.size(), [&](size_t i) { busy[i] = find(); });
+  ASSERT_TRUE(several);
+  for (const std::optional<Plan> &plan : busy) {
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->moves, several->moves);
+  }
+}
+
 /// Of a large step the first plan that is fast enough; others are searched as if nothing were.
 TEST(Search, EndsWhereALargeStepIsFastEnough) {
   for (int64_t layers : {4, 150}) {
