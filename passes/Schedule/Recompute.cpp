@@ -52,11 +52,11 @@ struct RecomputePass : tessera::impl::RecomputeBase<RecomputePass> {
     int64_t least = most(func);
     Repeats repeats;
     OwningOpRef<func::FuncOp> best;
-    forEachRepetition(func, threads, [&](const Repeats &tried) {
+    forEachRepetition(func, threads, [&](const Repetition &, const Repeats &tried) {
       int64_t peak = most(func);
       if (double(peak) < kLower * double(least))
         least = peak, repeats = tried, best = func.clone();
-      return false;
+      return TryNext::MoreQuarters;
     });
     if (!best)
       return;

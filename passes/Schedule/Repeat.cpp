@@ -400,12 +400,12 @@ DenseSet<Operation *> tessera::findRepeatable(func::FuncOp func) {
   return found;
 }
 
-// The operators up to a price, in the first quarters of each forward's parts.
-static DenseSet<Operation *> choose(ArrayRef<Forward> forwards, double price, int64_t quarters) {
+// The operators of a repetition, in the first quarters of each forward's parts.
+static DenseSet<Operation *> choose(ArrayRef<Forward> forwards, const Repetition &repetition) {
   DenseSet<Operation *> chosen;
   for (const Forward &forward : forwards) {
-    int64_t parts = llvm::divideCeil(int64_t(forward.cuts.positions.size()) * quarters, 4);
-    std::vector<bool> repeated = recompute::repeated(forward.trace, forward.cuts, parts, price);
+    int64_t parts = llvm::divideCeil(int64_t(forward.cuts.positions.size()) * repetition.quarters, 4);
+    std::vector<bool> repeated = recompute::repeated(forward.trace, forward.cuts, parts, repetition.price);
     for (auto [op, again] : llvm::zip(forward.ops, repeated))
       if (again && !isView(op))
         chosen.insert(op);
@@ -423,20 +423,31 @@ static std::vector<double> priceLevels(ArrayRef<Forward> forwards) {
 }
 
 void tessera::forEachRepetition(func::FuncOp func, int64_t threads,
-                                llvm::function_ref<bool(const Repeats &)> fn, ArrayRef<int64_t> quarters) {
+                                llvm::function_ref<TryNext(const Repetition &, const Repeats &)> fn,
+                                ArrayRef<int64_t> quarters) {
   std::set<size_t> sizes; // of what was tried: a set with as many operators as another is nearly the same
   std::set<std::pair<int64_t, int64_t>> made; // and so is what comes of it, with as many bytes made again
   for (double price : priceLevels(findForwards(func, threads)))
     for (int64_t count : quarters) {
-      DenseSet<Operation *> chosen = choose(findForwards(func, threads), price, count);
+      Repetition repetition{price, count};
+      DenseSet<Operation *> chosen = choose(findForwards(func, threads), repetition);
       if (chosen.empty() || !sizes.insert(chosen.size()).second)
         continue;
       std::function<void()> undo = undoOf(func);
       Repeats repeats = repeatOperators(func, chosen);
-      if (repeats.operators && made.insert({repeats.operators, repeats.bytes}).second && fn(repeats))
-        return;
+      TryNext next = TryNext::MoreQuarters;
+      if (repeats.operators && made.insert({repeats.operators, repeats.bytes}).second)
+        next = fn(repetition, repeats);
       undo();
+      if (next == TryNext::Nothing)
+        return;
+      if (next == TryNext::NextPrice)
+        break;
     }
+}
+
+Repeats tessera::repeatOperators(func::FuncOp func, int64_t threads, const Repetition &repetition) {
+  return repeatOperators(func, choose(findForwards(func, threads), repetition));
 }
 
 void Repeats::operator+=(const Repeats &other) {

@@ -35,12 +35,25 @@ struct Repeats {
   void operator+=(const Repeats &other);
 };
 
-/// Calls fn(what runs again) with the function changed so, for several sets of operators, from cheap to dear;
-/// the function is as it was afterwards, unless fn says that it shall stay so. A set has the operators up to
-/// a price, in the first quarter of each forward, whose values wait longest, or in more of it: in as many
-/// quarters as each of `quarters` says.
-void forEachRepetition(mlir::func::FuncOp func, int64_t threads, llvm::function_ref<bool(const Repeats &)> fn,
+/// Which operators run again: those up to a price, in the first quarter of each forward, whose values wait
+/// longest, or in more of it.
+struct Repetition {
+  double price = 0;
+  int64_t quarters = 4;
+};
+
+/// What is tried after a repetition.
+enum class TryNext { MoreQuarters, NextPrice, Nothing };
+
+/// Calls fn(which operators, what that means) with the function changed so, for repetitions from cheap to
+/// dear, of each price in as many quarters as each of `quarters` says, ascending; the function is as it was
+/// afterwards.
+void forEachRepetition(mlir::func::FuncOp func, int64_t threads,
+                       llvm::function_ref<TryNext(const Repetition &, const Repeats &)> fn,
                        llvm::ArrayRef<int64_t> quarters = {1, 2, 3, 4});
+
+/// Changes the function so.
+Repeats repeatOperators(mlir::func::FuncOp func, int64_t threads, const Repetition &repetition);
 
 /// Such as "1.5 MiB (1572864 bytes) of activations (7 values) are made again, +9.6 % operations".
 std::string describe(const Repeats &repeats);

@@ -18,31 +18,38 @@ void tessera::forEachVariable(func::FuncOp func, const SymbolTable &symbols,
   });
 }
 
-// All that could be faster than `best`, the fastest first.
-std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, double best, bool repeats,
+// All that could be faster than `best`, the fastest first. In large steps more quarters of a price are tried
+// only while they are faster.
+std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size, double best, bool repeats,
                                                     bool withUpdates) {
   std::vector<Sketch> sketches;
   std::optional<double> deadline;
-  auto add = [&](int number) {
-    sketches.push_back({number, search.sketch(func, withUpdates, best, deadline)});
-    best = std::min(best, sketches.back().updates.seconds);
+  auto add = [&](std::optional<Repetition> repetition) {
+    sketches.push_back({repetition, search.sketch(func, withUpdates, best, deadline)});
+    double seconds = sketches.back().updates.seconds;
+    best = std::min(best, seconds);
+    return seconds;
   };
+  double without = best;
   if (withUpdates) {
-    add(0);
-    if (sketches.back().updates.seconds < std::numeric_limits<double>::infinity())
+    without = add(std::nullopt);
+    if (without < std::numeric_limits<double>::infinity())
       deadline = sketches.back().updates.deadline;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
   }
-  int number = 0;
-  if (repeats)
-    forEachRepetition(
-        func, search.threads,
-        [&](const Repeats &) {
-          add(++number);
-          return false;
-        },
-        quarters);
+  double before = without, price = 0;
+  auto sketch = [&](const Repetition &repetition, const Repeats &) {
+    if (price != repetition.price)
+      before = without, price = repetition.price;
+    double seconds = add(repetition);
+    bool isSlower = seconds >= std::exchange(before, seconds);
+    return size != Size::Small && isSlower ? TryNext::NextPrice : TryNext::MoreQuarters;
+  };
+  if (repeats && size == Size::LargeStage)
+    forEachRepetition(func, search.threads, sketch, {4});
+  else if (repeats)
+    forEachRepetition(func, search.threads, sketch);
   llvm::stable_sort(sketches,
                     [](const Sketch &a, const Sketch &b) { return a.updates.seconds < b.updates.seconds; });
   return sketches;
@@ -50,22 +57,17 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, double be
 
 // Fits it, if it takes less than `bound` seconds, and undoes that.
 std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketch &sketch, double bound) {
-  std::optional<FittedProgram> fitted;
-  auto attempt = [&](const Repeats &repeats) {
-    search.repeats = repeats;
-    search.updates = sketch.updates.onHost;
-    fitted = search.attempt(func, bound);
-    if (fitted)
-      fitted->exchange();
-    return false;
-  };
-  int number = 0;
-  if (sketch.number == 0)
-    attempt({});
-  else
-    forEachRepetition(
-        func, search.threads,
-        [&](const Repeats &repeats) { return ++number == sketch.number && attempt(repeats); }, quarters);
+  std::function<void()> undo = [] {};
+  search.repeats = {};
+  search.updates = sketch.updates.onHost;
+  if (sketch.repetition) {
+    undo = undoOf(func);
+    search.repeats = repeatOperators(func, search.threads, *sketch.repetition);
+  }
+  std::optional<FittedProgram> fitted = search.attempt(func, bound);
+  if (fitted)
+    fitted->exchange();
+  undo();
   return fitted;
 }
 
@@ -81,13 +83,13 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
   // A try takes seconds, and there are dozens of such programs.
   bool isLarge = fitted && tiers::isLarge(fitted->placed.step),
        isLargeStage = isLarge && dist::kStage.isOn(func);
-  quarters = isLargeStage ? SmallVector<int64_t>{4} : SmallVector<int64_t>{1, 2, 3, 4};
+  Size size = isLargeStage ? Size::LargeStage : isLarge ? Size::Large : Size::Small;
   double least = (isLarge ? tiers::kNearForLarge : 1) * search.alone;
   if (best <= least || (isLargeStage && best <= search.limits.enough)) // hardly anything waits
     return fitted;
   if (fitted)
     fitted->exchange();
-  std::vector<Sketch> sketches = sketchAll(func, best, repeats, withUpdates);
+  std::vector<Sketch> sketches = sketchAll(func, size, best, repeats, withUpdates);
   double close = kClose * (sketches.empty() ? best : std::min(best, sketches.front().updates.seconds));
   std::optional<FittedProgram> winner = std::move(fitted);
   int count = 0;
@@ -99,7 +101,7 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
     bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
     // The sketch without repetition is always tried, so that none is slower with it; but not of large
     // stages.
-    if (isHopeless && winner && (sketch.number > 0 || isLargeStage))
+    if (isHopeless && winner && (sketch.repetition || isLargeStage))
       continue;
     std::optional<FittedProgram> other = fitSketch(func, sketch, best);
     count += other || search.isSlower;

@@ -58,26 +58,28 @@ public:
   mlir::SmallVector<mlir::func::FuncOp> pending() const;
 
 private:
-  // What may be fitted: updates on the host, and what runs again, by its number among the repetitions, or 0.
+  // What may be fitted: updates on the host, and what runs again.
   struct Sketch {
-    int number;
+    std::optional<Repetition> repetition;
     tiers::UpdateChoice updates;
   };
+  // Of a step, by how much may be tried for it.
+  enum class Size { Small, Large, LargeStage };
 
   llvm::LogicalResult fitAll();
   llvm::LogicalResult fit(const TierProgram &program);
   llvm::LogicalResult checkMoves(mlir::func::FuncOp func);
   std::optional<FittedProgram> faster(mlir::func::FuncOp func, std::optional<FittedProgram> fitted,
                                       bool repeats, bool withUpdates);
-  std::vector<Sketch> sketchAll(mlir::func::FuncOp func, double best, bool repeats, bool withUpdates);
+  std::vector<Sketch> sketchAll(mlir::func::FuncOp func, Size size, double best, bool repeats,
+                                bool withUpdates);
   std::optional<FittedProgram> fitSketch(mlir::func::FuncOp func, const Sketch &sketch, double bound);
   void decide(mlir::func::FuncOp func);
   std::function<void()> undoOfAll();
 
   std::vector<TierProgram> programs;
   mlir::SymbolTable &symbols;
-  mlir::SmallVector<int64_t> quarters; // of forwards that may run again: see forEachRepetition
-  bool choosesUpdates = false;         // whether more of them may run on the host
+  bool choosesUpdates = false; // whether more of them may run on the host
 };
 
 /// Calls fn(variable) for each variable that a program reads or writes, once for each access.

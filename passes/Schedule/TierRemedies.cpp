@@ -90,11 +90,11 @@ public:
   void noteRecomputation(func::FuncOp func, InFlightDiagnostic &error) {
     if (search.recomputes || !search.isFree())
       return;
-    forEachRepetition(func, search.threads, [&](const Repeats &tried) {
+    forEachRepetition(func, search.threads, [&](const Repetition &, const Repeats &tried) {
       std::string would = this->tried(func, [&] { search.repeats = tried; });
       if (!would.empty())
         error.attachNote() << "--recompute=auto may make activations again: " << would;
-      return !would.empty();
+      return would.empty() ? TryNext::MoreQuarters : TryNext::Nothing;
     });
   }
 
@@ -124,11 +124,11 @@ public:
     for (func::FuncOp each : pending) {
       Least here = leastOf(each);
       if (search.recomputes && search.places.isEmpty())
-        forEachRepetition(each, search.threads, [&](const Repeats &) {
+        forEachRepetition(each, search.threads, [&](const Repetition &, const Repeats &) {
           Least now = leastOf(each);
           if (now.bytes < here.bytes)
             here = now;
-          return false;
+          return TryNext::MoreQuarters;
         });
       if (here.bytes > most.bytes)
         most = here;
