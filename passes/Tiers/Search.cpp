@@ -1,5 +1,6 @@
 // The search for a plan: gaps by price, for this limit and smaller ones, their transfers placed, then flips.
 #include "passes/Tiers/Search.h"
+#include "passes/Tiers/Descent.h"
 #include "passes/Tiers/Draft.h"
 #include "passes/Tiers/Gaps.h"
 #include "passes/Tiers/Parallel.h"
@@ -10,7 +11,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -38,61 +38,10 @@ constexpr int64_t kRounds = 8, kMostFlips = 120'000, kFlipsOfGap = 8'000;
 constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x positions, positions
 /// Of a large step not even every limit is tried two rounds: see `collectFewStarts`.
 constexpr int64_t kLargeWork = kRoundWork / 2; // gaps x positions
-constexpr double kWorse = 1.01;                // than the fastest
 constexpr double kMostlyWaits = 2;             // times the least seconds: prices matter most here
 
-/// How prices begin and are led on: with one of the host or without, whether or not it is limited, and see
-/// `pressure`. None is best for all steps.
-struct Course {
-  bool downBehind;
-  double host;
-};
+/// None is best for all steps.
 constexpr Course kCourses[] = {{false, 0}, {true, 0}, {false, 0.3}};
-
-struct Start {
-  double seconds;
-  std::vector<Away> aways;
-};
-
-/// What gaps are chosen for: bytes on the device, at most. Values of `stays` bytes are left alone.
-struct Aim {
-  int64_t target;
-  Course course;
-  int64_t stays = -1;
-};
-
-/// Rounds of choosing gaps by price, each of which the next one learns from.
-class Descent {
-public:
-  /// The draft is its own as long as there are rounds to come.
-  Descent(Draft &draft, const Aim &aim)
-      : draft(draft), aim(aim),
-        prices{std::vector<double>(draft.problem().positions + 1, 0.3), {}, aim.course.host} {
-    prices.up = prices.down;
-  }
-
-  /// Whether what was chosen is within the limits: then the draft has it, and its transfers are placed.
-  bool round();
-  /// Whether the last round was faster than all before, and not by little.
-  bool gains() const { return hasGained; }
-  int64_t rounds() const { return done; }
-  double best() const { return bestSeconds; } // seconds; infinity where no round was within the limits
-  Start start() const { return {draft.seconds(), draft.aways()}; }
-
-private:
-  Draft &draft;
-  Aim aim;
-  Prices prices;
-  int64_t done = 0;
-  bool isWithin = false, hasGained = false; // the last round
-  double bestSeconds = kForever;
-};
-
-struct DescentOfItsOwn {
-  DescentOfItsOwn(const Problem &problem, const Aim &aim) : draft(problem), descent(draft, aim) {}
-  Draft draft;
-  Descent descent;
-};
 
 /// What the device computes, or what the host updates if nothing is in the way of the gradients.
 double leastSecondsOf(const Problem &problem) {
@@ -170,38 +119,8 @@ private:
   uint64_t seed = 1;
 };
 
-/// Moves prices towards what a round has shown, the less the more rounds there have been.
-void approach(Prices &prices, const Prices &shown, double part) {
-  constexpr double kLeast = 0.05; // what the step does not wait for is not for free: it may soon
-  auto each = [&](std::vector<double> &price, const std::vector<double> &by) {
-    for (size_t p = 0; p < price.size(); ++p)
-      price[p] += part * (kLeast + by[p] - price[p]);
-  };
-  each(prices.down, shown.down);
-  each(prices.up, shown.up);
-}
-
 int64_t peak(const std::vector<int64_t> &bytes) {
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
-
-bool Descent::round() {
-  if (isWithin)
-    approach(prices, pressure(draft, aim.course.downBehind), 2.0 / static_cast<double>(done + 3));
-  else if (done > 0)
-    prices.host = std::max(0.1, 4 * prices.host);
-  ++done;
-  std::optional<std::vector<int>> gaps = chooseGaps(draft.problem(), aim.target, prices, aim.stays);
-  if (gaps)
-    move(draft, *gaps);
-  isWithin = gaps && draft.excess() <= 0;
-  hasGained = false;
-  if (!isWithin)
-    return false;
-  placeTransfers(draft);
-  hasGained = draft.seconds() * kWorse < bestSeconds;
-  bestSeconds = std::min(bestSeconds, draft.seconds());
-  return true;
 }
 
 void Search::add(Start start) {
@@ -240,34 +159,34 @@ void Search::collectStarts(int64_t least) {
 /// other.
 void Search::collectFewStarts(int64_t least) {
   constexpr size_t kAtOnce = 2;
+  static_assert(std::size(kTargets) % kAtOnce == 0);
   // What is only compared need not be the best.
-  const double muchWorse = isSketch() ? 1 : kWorse;
+  const double muchWorse = isSketch() ? 1 : Descent::kWorse;
   const int mostWorse = isSketch() ? 1 : 2;
-  std::unique_ptr<DescentOfItsOwn> best;
+  std::optional<Descent> best;
   int64_t bestTarget = 0;
   int worse = 0;
   for (size_t first = 0; first < std::size(kTargets) && worse < mostWorse; first += kAtOnce) {
-    std::unique_ptr<DescentOfItsOwn> tried[kAtOnce];
+    std::optional<Descent> tried[kAtOnce];
     inParallel(kAtOnce, [&](size_t i) {
       Aim aim{target(least, kTargets[first + i]), kCourses[0]};
-      tried[i] = std::make_unique<DescentOfItsOwn>(problem, aim);
-      tried[i]->descent.round();
+      tried[i].emplace(problem, aim).round();
     });
     for (size_t i = 0; i < kAtOnce && worse < mostWorse; ++i) {
-      double seconds = tried[i]->descent.best();
+      double seconds = tried[i]->best();
       if (seconds < kForever)
-        add(tried[i]->descent.start());
+        add(tried[i]->start());
       if (isPerfect())
         return;
-      if (seconds < (best ? best->descent.best() : kForever))
-        best = std::move(tried[i]), bestTarget = target(least, kTargets[first + i]);
-      else if (best && seconds > muchWorse * best->descent.best())
+      if (seconds < (best ? best->best() : kForever))
+        best.emplace(std::move(*tried[i])), bestTarget = target(least, kTargets[first + i]);
+      else if (best && seconds > muchWorse * best->best())
         ++worse;
     }
   }
   if (!best)
     return;
-  add(follow(best->descent));
+  add(follow(*best));
   if (!isSketch() && !isPerfect())
     collectAtOnce({{bestTarget, kCourses[1]}, {bestTarget, kCourses[2]}});
 }
@@ -289,7 +208,7 @@ void Search::collectOfLargeValues() {
 }
 
 void Search::collectStarts(const Aim &aim) {
-  Descent descent(draft, aim);
+  Descent descent(problem, aim);
   add(follow(descent));
 }
 
@@ -297,8 +216,8 @@ void Search::collectStarts(const Aim &aim) {
 void Search::collectAtOnce(const std::vector<Aim> &aims) {
   std::vector<std::vector<Start>> found(aims.size());
   inParallel(aims.size(), [&](size_t i) {
-    DescentOfItsOwn own(problem, aims[i]);
-    found[i] = follow(own.descent);
+    Descent descent(problem, aims[i]);
+    found[i] = follow(descent);
   });
   for (std::vector<Start> &each : found)
     if (!isPerfect())
