@@ -26,8 +26,8 @@ void approach(Prices &prices, const Prices &shown, double part) {
 
 } // namespace
 
-Descent::Descent(const Problem &problem, const Aim &aim) : draft(problem), aim(aim) {
-  prices.down.assign(problem.positions + 1, kFirstPrice);
+Descent::Descent(Draft &draft, const Aim &aim) : draft(draft), aim(aim) {
+  prices.down.assign(draft.problem().positions + 1, kFirstPrice);
   prices.up = prices.down;
   prices.host = aim.course.host;
 }

@@ -35,8 +35,9 @@ class Descent {
 public:
   static constexpr double kWorse = 1.01; // than the fastest: not by little
 
-  /// Nothing is moved yet. The problem outlives it.
-  Descent(const Problem &problem, const Aim &aim);
+  /// Transfers are first placed by the clock that the draft has. It outlives the rounds, and is changed by
+  /// nothing else meanwhile.
+  Descent(Draft &draft, const Aim &aim);
 
   /// Whether what was chosen is within the limits: then the draft has it, and its transfers are placed.
   bool round();
@@ -49,12 +50,19 @@ public:
   Start start() const { return {draft.seconds(), draft.aways()}; }
 
 private:
-  Draft draft;
+  Draft &draft;
   Aim aim;
   Prices prices;
   int64_t done = 0;
   bool isWithin = false, hasGained = false; // the last round
   double bestSeconds = std::numeric_limits<double>::infinity();
+};
+
+/// With a draft of its own, which begins with nothing moved.
+struct OwnDescent {
+  OwnDescent(const Problem &problem, const Aim &aim) : draft(problem), rounds(draft, aim) {}
+  Draft draft;
+  Descent rounds;
 };
 
 } // namespace tessera::tiers

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -163,30 +164,31 @@ void Search::collectFewStarts(int64_t least) {
   // What is only compared need not be the best.
   const double muchWorse = isSketch() ? 1 : Descent::kWorse;
   const int mostWorse = isSketch() ? 1 : 2;
-  std::optional<Descent> best;
+  std::unique_ptr<OwnDescent> best;
   int64_t bestTarget = 0;
   int worse = 0;
   for (size_t first = 0; first < std::size(kTargets) && worse < mostWorse; first += kAtOnce) {
-    std::optional<Descent> tried[kAtOnce];
+    std::unique_ptr<OwnDescent> tried[kAtOnce];
     inParallel(kAtOnce, [&](size_t i) {
       Aim aim{target(least, kTargets[first + i]), kCourses[0]};
-      tried[i].emplace(problem, aim).round();
+      tried[i] = std::make_unique<OwnDescent>(problem, aim);
+      tried[i]->rounds.round();
     });
     for (size_t i = 0; i < kAtOnce && worse < mostWorse; ++i) {
-      double seconds = tried[i]->best();
+      double seconds = tried[i]->rounds.best();
       if (seconds < kForever)
-        add(tried[i]->start());
+        add(tried[i]->rounds.start());
       if (isPerfect())
         return;
-      if (seconds < (best ? best->best() : kForever))
-        best.emplace(std::move(*tried[i])), bestTarget = target(least, kTargets[first + i]);
-      else if (best && seconds > muchWorse * best->best())
+      if (seconds < (best ? best->rounds.best() : kForever))
+        best = std::move(tried[i]), bestTarget = target(least, kTargets[first + i]);
+      else if (best && seconds > muchWorse * best->rounds.best())
         ++worse;
     }
   }
   if (!best)
     return;
-  add(follow(*best));
+  add(follow(best->rounds));
   if (!isSketch() && !isPerfect())
     collectAtOnce({{bestTarget, kCourses[1]}, {bestTarget, kCourses[2]}});
 }
@@ -204,11 +206,14 @@ void Search::collectOfLargeValues() {
   for (auto it = moved.rbegin(); it != moved.rend() && aims.size() < kSizes; ++it)
     if (it->second < all / 4)
       aims.push_back({problem.limits.device, kCourses[1], it->first});
-  collectAtOnce(aims);
+  if (isLarge())
+    return collectAtOnce(aims);
+  for (const Aim &aim : aims) // by the clock of what was placed before, which serves small steps better
+    collectStarts(aim);
 }
 
 void Search::collectStarts(const Aim &aim) {
-  Descent descent(problem, aim);
+  Descent descent(draft, aim);
   add(follow(descent));
 }
 
@@ -216,8 +221,8 @@ void Search::collectStarts(const Aim &aim) {
 void Search::collectAtOnce(const std::vector<Aim> &aims) {
   std::vector<std::vector<Start>> found(aims.size());
   inParallel(aims.size(), [&](size_t i) {
-    Descent descent(problem, aims[i]);
-    found[i] = follow(descent);
+    OwnDescent own(problem, aims[i]);
+    found[i] = follow(own.rounds);
   });
   for (std::vector<Start> &each : found)
     if (!isPerfect())
