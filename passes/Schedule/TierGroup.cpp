@@ -30,7 +30,8 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
     best = std::min(best, seconds);
     return seconds;
   };
-  double without = best;
+  // Nothing was sketched: `best` is of a fit, which a sketch is slower than.
+  double without = std::numeric_limits<double>::infinity();
   if (withUpdates) {
     without = add(std::nullopt);
     if (without < std::numeric_limits<double>::infinity())
