@@ -115,6 +115,8 @@ int CalibrateCommand::run() {
   const bool isCpu = options.target == target::targets().front().get();
   const std::string kernels =
       isCpu ? kernelsText({64, 512, 4096, 32768}) : kernelsText({512, 4096, 32768, 262144});
+  // From here on: what ends it in between would leave the folder behind.
+  interruption::listen();
   TemporaryFolder folder;
   if (std::error_code error = llvm::sys::fs::createUniqueDirectory("tessera-calibrate", folder.path))
     return fail("cannot make a temporary folder: " + error.message());
@@ -126,16 +128,15 @@ int CalibrateCommand::run() {
   for (const auto &[path, text] : {std::pair(options.model, kernels), {options.assign.planFile, plan}})
     if (std::error_code error = write(path, text))
       return fail("cannot write \"" + path + "\": " + error.message());
-  interruption::listen();
   if (failed(compile(options)))
     return 1;
-  if (interruption::wasAsked())
-    return 128 + SIGINT;
   // It takes the place of this process, and its file is gone by then: whatever ends it leaves nothing behind.
   int executable = ::open(options.output.c_str(), O_RDONLY | O_CLOEXEC);
   if (executable < 0)
     return fail("cannot run \"" + options.output + "\": " + llvm::sys::StrError());
   folder.remove();
+  if (interruption::wasAsked())
+    return 128 + SIGINT;
   std::vector<std::string> words = {"tessera", "calibrate", "-o", output};
   if (!threads.empty())
     words.insert(words.end(), {"--threads", threads});
