@@ -339,7 +339,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
   StringRef nameOf(func::FuncOp func) {
     std::string text;
     llvm::raw_string_ostream os(text);
-    func.print(os);
+    func.print(os, OpPrintingFlags().assumeVerified());
     auto [it, isNew] = byText.try_emplace(text, "");
     if (isNew) {
       it->second = "kernel_" + std::to_string(byText.size() - 1);

@@ -22,8 +22,7 @@ struct ChooseOrderPass : tessera::impl::ChooseOrderBase<ChooseOrderPass> {
     return success(library);
   }
 
-  // Runs the passes; returns the peak after them.
-  FailureOr<int64_t> schedule(bool other) {
+  LogicalResult schedule(bool other) {
     OpPassManager pm(func::FuncOp::getOperationName());
     OrderForMemoryOptions order;
     order.target = target;
@@ -37,30 +36,30 @@ struct ChooseOrderPass : tessera::impl::ChooseOrderBase<ChooseOrderPass> {
     pm.addPass(createStreamContractions(stream));
     pm.addPass(createBucketCollectives());
     pm.addPass(createOverlapCollectives());
-    func::FuncOp func = getOperation();
-    if (failed(runPipeline(pm, func)))
-      return failure();
-    auto kernels = func->getParentOfType<ModuleOp>().lookupSymbol<ModuleOp>(kKernelsModule);
-    return Storage(func, kernels, *library, threads).fullestMoment().second;
+    return runPipeline(pm, getOperation());
+  }
+
+  int64_t peak() {
+    auto kernels = getOperation()->getParentOfType<ModuleOp>().lookupSymbol<ModuleOp>(kKernelsModule);
+    return Storage(getOperation(), kernels, *library, threads).fullestMoment().second;
   }
 
   void runOnOperation() override {
     func::FuncOp func = getOperation();
     bool isLarge = int64_t(func.getBody().front().getOperations().size()) > largest;
     OwningOpRef<func::FuncOp> given = isLarge ? func::FuncOp() : func.clone();
-    FailureOr<int64_t> peak = schedule(/*other=*/false);
-    if (failed(peak))
+    if (failed(schedule(/*other=*/false)))
       return signalPassFailure();
     if (isLarge ||
         !func.walk([](dist::CollectiveStartOp) { return WalkResult::interrupt(); }).wasInterrupted())
       return;
+    const int64_t firstPeak = peak();
     OwningOpRef<func::FuncOp> first = func.clone();
     func.getBody().takeBody(given->getBody());
-    FailureOr<int64_t> otherPeak = schedule(/*other=*/true);
-    if (failed(otherPeak))
+    if (failed(schedule(/*other=*/true)))
       return signalPassFailure();
     // For less than a thousandth no time is given away: the orders differ in what collectives hide behind.
-    if (double(*otherPeak) < 0.999 * double(*peak))
+    if (double(peak()) < 0.999 * double(firstPeak))
       ++numOther;
     else
       func.getBody().takeBody(first->getBody());

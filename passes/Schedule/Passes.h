@@ -47,5 +47,8 @@ struct ScheduleOptions {
 
 /// The phase: what it runs and in which order.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
+
+/// Drops all programs but those that train, which recipes are compared by; where none does, it keeps all.
+std::unique_ptr<mlir::Pass> createKeepTraining();
 } // namespace tessera
 #endif

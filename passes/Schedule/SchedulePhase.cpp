@@ -24,7 +24,6 @@ struct DescribeKernelsPass : PassWrapper<DescribeKernelsPass, OperationPass<Modu
   std::function<LogicalResult(ModuleOp)> describe;
 };
 
-// What recipes are compared by.
 struct KeepTrainingPass : PassWrapper<KeepTrainingPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepTrainingPass)
   StringRef getArgument() const override { return "tessera-keep-training"; }
@@ -38,6 +37,8 @@ struct KeepTrainingPass : PassWrapper<KeepTrainingPass, OperationPass<ModuleOp>>
 
 } // namespace
 
+std::unique_ptr<Pass> tessera::createKeepTraining() { return std::make_unique<KeepTrainingPass>(); }
+
 void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
   // First: a pipeline's schedule says what runs when; all else moves within its steps.
   EmitPipelineOptions emit;
@@ -45,7 +46,7 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   pm.addPass(createEmitPipeline(emit));
   pm.addPass(createSplitClipping());
   if (options.onlyTraining)
-    pm.addPass(std::make_unique<KeepTrainingPass>());
+    pm.addPass(createKeepTraining());
   pm.addPass(createMergePieces());
   WidenCallsOptions widen;
   widen.target = options.target;
