@@ -31,6 +31,7 @@
 #include "runtime/machine/machine.h"
 #include "runtime/program/description.h"
 #include "runtime/program/packed_text.h"
+#include "runtime/program/write_description.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <chrono>
@@ -46,7 +47,6 @@ static constexpr std::pair<Phase, llvm::StringLiteral> kPhases[] = {
     {Phase::Link, "link"}};
 
 // So many that a double is read as it was written.
-static constexpr int kAllDigits = 17;
 
 StringRef tessera::phaseName(Phase phase) { return kPhases[int(phase)].second; }
 
@@ -307,6 +307,8 @@ LogicalResult Compilation::passes(Phase phase) {
   case Phase::Partition:
     // Again: the program may have come from a text.
     verifyLayouts();
+    if (options.toCompare)
+      pm.addPass(createKeepTraining());
     pm.addPass(createPartition());
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
@@ -325,7 +327,7 @@ LogicalResult Compilation::passes(Phase phase) {
 }
 
 LogicalResult Compilation::lower() {
-  if (failed(describe()))
+  if (failed(writeDescription()))
     return failure();
   std::vector<target::ProgramKernels> programs = {
       {(*module).lookupSymbol<ModuleOp>(kKernelsModule), kernelPrefix}};
@@ -353,24 +355,34 @@ FailureOr<rt::Description> Compilation::describe() {
   for (auto op : (*module).getOps<dist::MeshOp>())
     mesh = op.getMesh().getMesh();
   dist::Machine own = machine ? target().machine() : dist::Machine::of(*module);
-  info.ownRates = rt::machineText(fileOf(own, mesh), {}, kAllDigits);
-  if (machine) {
-    rt::MachineFile given = *machine;
-    if (given.name.empty())
-      given.name = options.machineFile;
-    info.rates = rt::machineText(given, {}, kAllDigits);
+  info.ownRates = fileOf(own, mesh);
+  info.rates = machine;
+  if (machine && machine->name.empty())
+    info.rates->name = options.machineFile;
+  try {
+    return describeProgram(*module, info);
+  } catch (const rt::Error &error) {
+    return emitUnreadable(error);
   }
-  FailureOr<std::string> text = describeProgram(*module, info);
-  if (failed(text))
+}
+
+FailureOr<rt::Description> Compilation::writeDescription() {
+  FailureOr<rt::Description> described = describe();
+  if (failed(described))
     return failure();
-  description = std::move(*text);
+  description = rt::descriptionText(*described);
+  described = rt::Description(); // its memory, before that is read again
   try {
     return rt::parseDescription(description);
   } catch (const rt::Error &error) {
-    return emitError(UnknownLoc::get(&context))
-           << "internal error: the executable could not read what was compiled for it: " << error.what()
-           << "; no executable is written; please report this with the model and the options";
+    return emitUnreadable(error);
   }
+}
+
+InFlightDiagnostic Compilation::emitUnreadable(const rt::Error &error) {
+  return emitError(UnknownLoc::get(&context))
+         << "internal error: the executable could not read what was compiled for it: " << error.what()
+         << "; no executable is written; please report this with the model and the options";
 }
 
 static std::string printed(ModuleOp module) {
@@ -562,7 +574,7 @@ LogicalResult tessera::compile(const CompileOptions &options) {
     noteMissingSizes(*compilation.module);
   // Before the executable: a trace of another program leaves none behind.
   const bool hasPage = StringRef(options.report).ends_with(".html");
-  if (hasPage && compilation.next == Phase::Lower && failed(compilation.describe()))
+  if (hasPage && compilation.next == Phase::Lower && failed(compilation.writeDescription()))
     return failure();
   if (hasPage && failed(writePage(compilation, options.report)))
     return failure();

@@ -48,8 +48,10 @@ struct Compilation {
   /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which
   /// none is run twice. Problems are reported as diagnostics.
   mlir::LogicalResult run(Phase last);
-  /// After Memory: fills `description`, and returns what the runtime reads of it.
+  /// After Memory: what the programs are, as the compiler says it.
   mlir::FailureOr<rt::Description> describe();
+  /// Writes that to the text `description`, and returns what the runtime reads of it, checked.
+  mlir::FailureOr<rt::Description> writeDescription();
   const target::Target &target() const {
     return options.target ? *options.target : *target::targets().front();
   }
@@ -77,6 +79,7 @@ private:
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();
+  mlir::InFlightDiagnostic emitUnreadable(const rt::Error &error);
   mlir::LogicalResult dump(Phase phase);
   mlir::LogicalResult dumpStages(llvm::StringRef path);
 };

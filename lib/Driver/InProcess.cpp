@@ -18,7 +18,7 @@ static constexpr uint64_t kSeed = 0;
 FailureOr<LoadedProgram> tessera::loadProgram(Compilation &compilation) {
   if (failed(compilation.run(Phase::Memory)))
     return failure();
-  FailureOr<rt::Description> description = compilation.describe();
+  FailureOr<rt::Description> description = compilation.writeDescription();
   if (failed(description))
     return failure();
   FailureOr<std::unique_ptr<cpu::JitKernels>> kernels =

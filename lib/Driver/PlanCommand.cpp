@@ -75,7 +75,7 @@ LogicalResult tessera::writePlannedPage(Compilation &compilation, const std::str
     return failure(diagnostic.getSeverity() == DiagnosticSeverity::Error);
   });
   compilation.wantsPlaced = true;
-  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+  if (failed(compilation.run(Phase::Memory)) || failed(compilation.writeDescription()))
     return failure();
   return writePage(compilation, path, std::move(alternatives));
 }

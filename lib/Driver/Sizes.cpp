@@ -62,7 +62,7 @@ LogicalResult OtherSizes::compileOne(Size &size) {
   for (Phase phase = one.next; phase <= Phase::Memory; phase = Phase(int(phase) + 1))
     if (isStopped || failed(one.run(phase)))
       return failure();
-  return one.describe();
+  return one.writeDescription();
 }
 
 LogicalResult OtherSizes::finish(std::vector<target::ProgramKernels> &programs) {

@@ -1,39 +1,38 @@
 #include "lib/Target/DescriptionValues.h"
+#include "dialects/exec/Exec.h"
+#include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
 using namespace tessera;
-namespace json = llvm::json;
 
-json::Array description::axesOf(ArrayRef<dist::AxisRef> axes) {
-  json::Array list;
+rt::DType description::dtypeOf(Type element) {
+  std::optional<rt::DType> type = rt::parseDType(exec::dtypeName(element));
+  if (!type)
+    throw rt::Error("the runtime has no element type '", exec::dtypeName(element), "'");
+  return *type;
+}
+
+rt::Axes description::axesOf(ArrayRef<dist::AxisRef> axes) {
+  rt::Axes list;
   for (const dist::AxisRef &axis : axes)
-    list.push_back(json::Array{axis.name, axis.pre, axis.size});
+    list.push_back({axis.name, axis.pre, axis.size});
   return list;
 }
 
-json::Array description::layoutOf(const dist::Layout &layout) {
-  json::Array dims;
+rt::Layout description::layoutOf(const dist::Layout &layout) {
+  rt::Layout dims;
   for (auto &dim : layout.dims) {
-    json::Array atoms;
+    dims.emplace_back();
     for (const dist::Atom &atom : dim) {
-      json::Object object{{"size", atom.size}, {"padded", atom.padded}, {"axes", axesOf(atom.axes)}};
+      rt::Atom &added = dims.back().emplace_back(rt::Atom{atom.size, atom.padded, axesOf(atom.axes), {}});
       if (atom.zigzag)
-        object["order"] = json::Array(atom.chunkOrder());
-      atoms.push_back(std::move(object));
+        llvm::append_range(added.order, atom.chunkOrder());
     }
-    dims.push_back(std::move(atoms));
   }
   return dims;
 }
 
-json::Array description::shapeOf(ArrayRef<int64_t> shape) {
-  json::Array list;
-  for (int64_t n : shape)
-    list.push_back(n);
-  return list;
-}
-
-json::Value description::valueOf(Attribute attr) {
+nlohmann::json description::valueOf(Attribute attr) {
   if (auto b = dyn_cast<BoolAttr>(attr))
     return b.getValue();
   if (auto i = dyn_cast<IntegerAttr>(attr))
@@ -41,22 +40,34 @@ json::Value description::valueOf(Attribute attr) {
   if (auto f = dyn_cast<FloatAttr>(attr))
     return f.getValueAsDouble();
   if (auto s = dyn_cast<StringAttr>(attr))
-    return s.getValue();
+    return s.getValue().str();
+  nlohmann::json list = nlohmann::json::array();
   if (auto a = dyn_cast<DenseI64ArrayAttr>(attr))
-    return shapeOf(a.asArrayRef());
-  json::Array list;
+    for (int64_t number : a.asArrayRef())
+      list.push_back(number);
   if (auto a = dyn_cast<ArrayAttr>(attr))
     for (Attribute item : a)
       list.push_back(valueOf(item));
   return list;
 }
 
-json::Object description::figuresOf(DictionaryAttr memory) {
-  json::Object object;
-  for (NamedAttribute entry : memory)
-    if (auto below = dyn_cast<DictionaryAttr>(entry.getValue()))
-      object[entry.getName().str()] = figuresOf(below);
-    else if (entry.getName() != "bound")
-      object[entry.getName().str()] = valueOf(entry.getValue());
-  return object;
+static rt::MemoryFigures figuresOfTier(DictionaryAttr memory) {
+  auto bytes = [&](StringRef key) {
+    auto number = memory.getAs<IntegerAttr>(key);
+    return number ? number.getInt() : 0;
+  };
+  rt::MemoryFigures figures;
+  figures.peak = bytes("peak");
+  for (size_t i = 0; i < rt::numCategories; ++i)
+    figures.by[i] = bytes(rt::categoryNames[i]);
+  return figures;
+}
+
+rt::PerTier<rt::MemoryFigures> description::figuresOf(DictionaryAttr memory) {
+  rt::PerTier<rt::MemoryFigures> figures;
+  figures.device = figuresOfTier(memory);
+  for (rt::Tier tier : {rt::Tier::Host, rt::Tier::Nvme})
+    if (auto below = memory.getAs<DictionaryAttr>(rt::nameOf(tier)))
+      figures[tier] = figuresOfTier(below);
+  return figures;
 }

@@ -4,6 +4,7 @@
 #include "runtime/program/arena.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::rt {
 
@@ -56,6 +57,85 @@ std::string Executable::sizeNames() const {
                                      : " and ") +
              std::to_string(sizes[0].elastic->sizes[i]);
   return names;
+}
+
+// The axes of all atoms of a layout, in order.
+static std::vector<Axes> atomAxes(const Layout &layout) {
+  std::vector<Axes> list;
+  for (const auto &dimension : layout)
+    for (const Atom &atom : dimension)
+      list.push_back(atom.axes);
+  return list;
+}
+
+void setLayouts(CollectiveSpec &spec, Layout source, Layout target, const Mesh &mesh) {
+  spec.request.before = atomAxes(source);
+  spec.request.after = atomAxes(target);
+  spec.request.shape = {localElements(source, {}, mesh)};
+  spec.source = std::move(source);
+  spec.target = std::move(target);
+}
+
+Elastic shareBatch(Mesh &mesh, std::string axis, std::vector<int64_t> sizes, int64_t shards, bool scales) {
+  int64_t size = 0;
+  for (const auto &[name, ranks] : mesh.axes())
+    if (name == axis)
+      size = ranks;
+  const Shards shared{sizes, size, shards, scales};
+  mesh.share(axis, shared);
+  Elastic elastic;
+  elastic.axis = std::move(axis);
+  elastic.sizes = std::move(sizes);
+  elastic.shards = shards;
+  elastic.others = mesh.size() / size;
+  elastic.scales = shared.scales;
+  elastic.copies = shared.copies();
+  return elastic;
+}
+
+// For estimates alone.
+static void completeWork(Operation &op) {
+  Workload &work = op.work;
+  work.bytes = double(op.bytesRead) + double(op.bytesWritten);
+  if (op.kind == Operation::Kind::Kernel)
+    work.tasks = std::max(1.0, std::ceil(double(op.extent) / double(op.grain)));
+  if (auto type = op.attrs->find("dtype"); type != op.attrs->end() && type->is_string())
+    work.type = parseDType(type->get<std::string>()).value_or(DType::F32);
+  if (op.profile.empty())
+    op.profile = op.symbol;
+}
+
+// The library needs workspaces in proportion to the threads: with more than the description's they grow.
+static void completeWorkspace(const Operation &op, int64_t threads, Program &program) {
+  if (op.args.empty())
+    return;
+  const int64_t bytes = op.attrs->value("workspace", int64_t(0));
+  int64_t &threadBytes = program.buffers[size_t(op.args.back())].threadBytes;
+  if (bytes > 0)
+    threadBytes = std::max(threadBytes, (bytes + threads - 1) / threads);
+}
+
+static std::map<int64_t, int64_t> aheadBytes(const Program &program) {
+  std::map<int64_t, int64_t> largest; // 0 after the first message
+  for (const Operation &op : program.operations)
+    if (op.kind == Operation::Kind::Receive)
+      if (auto [entry, isFirst] = largest.try_emplace(op.message.stage); !isFirst)
+        entry->second = std::max(entry->second, op.message.bytes);
+  return largest;
+}
+
+void Description::complete(Program &program) const {
+  for (Operation &op : program.operations) {
+    if (op.kind == Operation::Kind::Kernel || op.kind == Operation::Kind::Call)
+      completeWork(op);
+    if (op.kind == Operation::Kind::Call)
+      completeWorkspace(op, threads, program);
+  }
+  for (const BufferRange &buffer : program.buffers)
+    if (int64_t &end = program.variablesEnd[buffer.tier]; buffer.variable)
+      end = std::max(end, buffer.offset + buffer.bytes);
+  if (target == "cpu")
+    program.ahead = aheadBytes(program);
 }
 
 int64_t Description::stageOf(int64_t rank) const {

@@ -109,7 +109,12 @@ int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinat
 struct CollectiveSpec {
   CollectiveRequest request;
   int64_t in = 0, out = 0, scratch = -1, token = -1;
+  /// Of a permute without a shift.
+  Layout source, target;
 };
+
+/// Makes it a permute from one layout to another, which leave a rank as many elements.
+void setLayouts(CollectiveSpec &spec, Layout source, Layout target, const Mesh &mesh);
 
 /// A message to or from the rank of the same coordinates in another pipeline stage.
 struct MessageSpec {
@@ -194,6 +199,8 @@ struct Program {
 struct Elastic {
   std::string axis;
   std::vector<int64_t> sizes;
+  /// Parts of a batch that are added in one order, whatever the size.
+  int64_t shards = 1;
   /// The product of the mesh's other axes.
   int64_t others = 1;
   /// Whether the batch grows with the ranks, and how many times the program's own is a step's then: rows of
@@ -204,6 +211,9 @@ struct Elastic {
   /// Of the whole mesh, for size number `index`.
   int64_t ranks(size_t index) const { return sizes[index] * others; }
 };
+
+/// Tells the mesh so. Throws Error where it cannot be (Mesh::share).
+Elastic shareBatch(Mesh &mesh, std::string axis, std::vector<int64_t> sizes, int64_t shards, bool scales);
 
 struct Description {
   std::string target, dtype, model, plan;
@@ -229,6 +239,9 @@ struct Description {
   /// The program that `rank` executes; null when there is none of that name.
   const Program *findProgram(std::string_view name, int64_t rank = 0) const;
   int64_t stageOf(int64_t rank) const;
+  /// Fills in what of a program follows from the rest and is not in the text: bytes, types and pieces of
+  /// work, what workspaces need for a thread, the ends of variables, messages received ahead.
+  void complete(Program &program) const;
   /// Whether no stage of the program before `program`'s has the output: who of several that have it writes
   /// it.
   bool isFirstOutput(const Program &program, size_t output) const;

@@ -81,24 +81,15 @@ private:
   }
 
   Elastic elastic(const JsonReader &item) {
-    Elastic elastic;
-    elastic.axis = item.at("axis").text();
-    for (const JsonReader &size : item.at("sizes").list())
-      elastic.sizes.push_back(size.integer(1, 1 << 20));
-    int64_t shards = item.at("shards").integer(1, int64_t(1) << 40), size = 0;
-    for (const auto &[axis, ranks] : result.mesh.axes())
-      if (axis == elastic.axis)
-        size = ranks;
-    const Shards shared{elastic.sizes, size, shards, item.truth("scales", false)};
+    std::string axis = item.at("axis").text();
+    std::vector<int64_t> sizes = item.at("sizes").integers(1, 1 << 20);
+    int64_t shards = item.at("shards").integer(1, int64_t(1) << 40);
+    bool scales = item.truth("scales", false);
     try {
-      result.mesh.share(elastic.axis, shared);
+      return shareBatch(result.mesh, axis, sizes, shards, scales);
     } catch (const Error &error) {
       item.fail(error.what());
     }
-    elastic.others = result.mesh.size() / size;
-    elastic.scales = shared.scales;
-    elastic.copies = shared.copies();
-    return elastic;
   }
 
   Variable variable(const JsonReader &item) const {
@@ -166,8 +157,7 @@ private:
     if (item.has("scalars"))
       program.scalars = item.at("scalars").texts();
     OperationParser(result).operations(item.at("ops"), program);
-    if (result.target == "cpu")
-      program.ahead = aheadBytes(program);
+    result.complete(program);
     if (item.has("sent"))
       for (const auto &[axes, kinds] : item.at("sent").json().items())
         for (const auto &[kind, figures] : kinds.items()) {
@@ -181,25 +171,14 @@ private:
     return program;
   }
 
-  static std::map<int64_t, int64_t> aheadBytes(const Program &program) {
-    std::map<int64_t, int64_t> largest; // 0 after the first message
-    for (const Operation &op : program.operations)
-      if (op.kind == Operation::Kind::Receive)
-        if (auto [entry, isFirst] = largest.try_emplace(op.message.stage); !isFirst)
-          entry->second = std::max(entry->second, op.message.bytes);
-    return largest;
-  }
-
   // Variables keep their contents whichever program runs: each has one place on a rank, and what is not (part
   // of) a variable lies above those of its program.
   void checkPlaces(const JsonReader &item) {
-    Program &program = result.programs.back();
+    const Program &program = result.programs.back();
     for (const BufferRange &buffer : program.buffers)
-      if (buffer.variable) {
-        int64_t end = buffer.offset + buffer.bytes, &variablesEnd = program.variablesEnd[buffer.tier];
-        place(item, program.stage, {buffer.tier, buffer.offset, end, *buffer.variable});
-        variablesEnd = std::max(variablesEnd, end);
-      }
+      if (buffer.variable)
+        place(item, program.stage,
+              {buffer.tier, buffer.offset, buffer.offset + buffer.bytes, *buffer.variable});
     for (size_t i = 0; i < program.buffers.size(); ++i) {
       const BufferRange &buffer = program.buffers[i];
       int64_t variablesEnd = program.variablesEnd[buffer.tier];

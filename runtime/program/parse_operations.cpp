@@ -2,7 +2,6 @@
 #include "runtime/program/parse_operations.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 namespace tessera::rt {
@@ -26,15 +25,6 @@ static int64_t hostBuffer(const JsonReader &item, const Program &program) {
     item.fail("is buffer " + std::to_string(index) + ", which lies in " +
               nameOf(program.buffers[size_t(index)].tier) + " memory; a function of the host has the host's");
   return index;
-}
-
-/// The axes of all atoms of a layout, in order.
-static std::vector<Axes> atomAxes(const Layout &layout) {
-  std::vector<Axes> list;
-  for (const auto &dimension : layout)
-    for (const Atom &atom : dimension)
-      list.push_back(atom.axes);
-  return list;
 }
 
 Expression OperationParser::expression(const JsonReader &item, const Program &program) const {
@@ -98,8 +88,6 @@ void OperationParser::operations(const JsonReader &list, Program &program) const
       for (auto [token, where] : started)
         if (where > depth)
           item.fail("ends a loop that never waits for token " + std::to_string(token));
-    if (op.kind == Operation::Kind::Call)
-      noteWorkspace(item, op, program);
     program.operations.push_back(std::move(op));
   }
   if (depth != 0)
@@ -108,34 +96,22 @@ void OperationParser::operations(const JsonReader &list, Program &program) const
     list.fail("never wait for token " + std::to_string(started.begin()->first));
 }
 
-void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const {
-  if (!item.has("attrs") || op.args.empty())
-    return;
-  int64_t bytes = item.at("attrs").integer("workspace", 0, 0, maxElements);
-  int64_t &threadBytes = program.buffers[size_t(op.args.back())].threadBytes;
-  if (bytes > 0)
-    threadBytes = std::max(threadBytes, (bytes + description.threads - 1) / description.threads);
-}
-
 std::shared_ptr<const nlohmann::json> OperationParser::attributes(const JsonReader &item) const {
   if (!item.has("attrs"))
     return noAttributes();
-  auto [entry, isNew] = shared.try_emplace(item.at("attrs").json());
+  item.at("attrs").integer("workspace", 0, 0, maxElements);
+  const nlohmann::json &attrs = item.at("attrs").json();
+  auto [entry, isNew] = shared.try_emplace(attrs.dump());
   if (isNew)
-    entry->second = std::make_shared<const nlohmann::json>(entry->first);
+    entry->second = std::make_shared<const nlohmann::json>(attrs);
   return entry->second;
 }
 
 // For estimates alone.
-static Workload workOf(const JsonReader &item, const Operation &op) {
+static Workload workOf(const JsonReader &item) {
   Workload work;
   work.flops = double(item.integer("flops", 0, 0));
-  work.bytes = double(op.bytesRead) + double(op.bytesWritten);
   work.functions = double(item.integer("functions", 0, 0));
-  if (op.kind == Operation::Kind::Kernel)
-    work.tasks = std::max(1.0, std::ceil(double(op.extent) / double(op.grain)));
-  if (auto type = op.attrs->find("dtype"); type != op.attrs->end() && type->is_string())
-    work.type = parseDType(type->get<std::string>()).value_or(DType::F32);
   if (item.has("class")) {
     std::optional<WorkClass> kind = parseWorkClass(item.at("class").text());
     if (!kind)
@@ -172,10 +148,8 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     op.attrs = attributes(item);
     op.bytesRead = item.integer("read", 0, 0, maxElements);
     op.bytesWritten = item.integer("written", 0, 0, maxElements);
-    op.work = workOf(item, op);
+    op.work = workOf(item);
     op.profile = item.text("kind", "");
-    if (op.profile.empty())
-      op.profile = op.symbol;
   } else if (kind == "collective") {
     op.kind = Operation::Kind::Collective;
     op.collective = collective(item, program);
@@ -259,11 +233,9 @@ CollectiveSpec OperationParser::collective(const JsonReader &item, const Program
     request.shape = item.at("shape").integers(0, maxElements);
   } else if (request.kind == "permute") {
     Layout source = arrays.layout(item.at("source")), target = arrays.layout(item.at("target"));
-    request.before = atomAxes(source);
-    request.after = atomAxes(target);
-    request.shape = {localElements(source, {}, description.mesh)};
-    if (localElements(target, {}, description.mesh) != request.shape[0])
+    if (localElements(source, {}, description.mesh) != localElements(target, {}, description.mesh))
       item.fail("permutes blocks of unequal sizes");
+    setLayouts(spec, std::move(source), std::move(target), description.mesh);
   } else {
     request.shape = item.at("shape").integers(0, maxElements);
     int64_t rank = std::max<int64_t>(1, int64_t(request.shape.size()));

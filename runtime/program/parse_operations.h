@@ -35,13 +35,11 @@ private:
   /// Whether ranks can prepare the collective: its shape, groups and buffers.
   void check(const JsonReader &item, const CollectiveSpec &spec, const Program &program) const;
   int64_t pipelineStages() const;
-  /// The library needs workspaces in proportion to the threads: with more than the description's they grow.
-  void noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const;
 
   const Description &description;
   ArrayParser arrays;
-  /// Attributes that were read.
-  mutable std::map<nlohmann::json, std::shared_ptr<const nlohmann::json>> shared;
+  /// Attributes that were read, by their text: as values 0.0 and -0.0 are equal.
+  mutable std::map<std::string, std::shared_ptr<const nlohmann::json>> shared;
 };
 
 } // namespace tessera::rt

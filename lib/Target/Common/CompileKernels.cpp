@@ -36,7 +36,7 @@ std::string kernelText(func::FuncOp func) {
   }
   std::string text;
   llvm::raw_string_ostream stream(text);
-  copy->print(stream, OpPrintingFlags().useLocalScope());
+  copy->print(stream, OpPrintingFlags().useLocalScope().assumeVerified());
   return text;
 }
 

@@ -112,7 +112,7 @@ namespace {
 /// Of a program whose batch of 8 grows with its ranks, on so many of four.
 Description growing(int64_t size) {
   Description description;
-  description.elastic = Elastic{"data", {1, 2, 4}, 1, true, 4 / size};
+  description.elastic = Elastic{"data", {1, 2, 4}, 4, 1, true, 4 / size};
   return description;
 }
 
