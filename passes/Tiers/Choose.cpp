@@ -194,7 +194,9 @@ bool Choice::reachTarget(int64_t stays) {
   for (size_t g = 0; g < problem.gaps.size(); ++g)
     if (problem.gaps[g].bytes != stays)
       best.push({rate(static_cast<int>(g)), static_cast<int>(g)});
-  while (above.most() > 0) {
+  // Bytes only fall, so what is before the first position above the target stays below.
+  int64_t first = 0;
+  while ((first = above.firstAbove({first, problem.positions}, 0)) >= 0) {
     int gap = -1;
     while (!best.empty() && gap < 0) {
       auto [rating, candidate] = best.top();

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -44,8 +43,10 @@ int64_t prefetchAt(const Draft &draft, const Gap &gap, int64_t from, int64_t to,
 
 void placeOffloads(Draft &draft) {
   const Problem &problem = draft.problem();
-  std::vector<int> order(problem.gaps.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order;
+  for (size_t g = 0; g < problem.gaps.size(); ++g)
+    if (draft.aways()[g].dirty())
+      order.push_back(static_cast<int>(g));
   std::sort(order.begin(), order.end(), [&](int a, int b) {
     return std::pair(problem.gaps[a].use, a) < std::pair(problem.gaps[b].use, b);
   });
@@ -53,8 +54,6 @@ void placeOffloads(Draft &draft) {
   for (int g : order) {
     const Gap &gap = problem.gaps[g];
     Away away = draft.away(g);
-    if (!away.dirty())
-      continue;
     free = std::max(free, draft.moment(away.offload).now) + gap.down;
     int64_t last = gap.round ? gap.end : std::min(gap.end, away.prefetch);
     away.gone = goneAt(draft, gap, away.gone, last, free);
