@@ -342,6 +342,10 @@ LogicalResult Compilation::lower() {
 }
 
 FailureOr<rt::Description> Compilation::describe() {
+  return isAssigned ? describeUnread() : writeDescription();
+}
+
+FailureOr<rt::Description> Compilation::describeUnread() {
   if (failed(setMachine(Phase::Lower)))
     return failure();
   ProgramInfo info;
@@ -367,7 +371,7 @@ FailureOr<rt::Description> Compilation::describe() {
 }
 
 FailureOr<rt::Description> Compilation::writeDescription() {
-  FailureOr<rt::Description> described = describe();
+  FailureOr<rt::Description> described = describeUnread();
   if (failed(described))
     return failure();
   description = rt::descriptionText(*described);

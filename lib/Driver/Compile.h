@@ -48,7 +48,7 @@ struct Compilation {
   /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which
   /// none is run twice. Problems are reported as diagnostics.
   mlir::LogicalResult run(Phase last);
-  /// After Memory: what the programs are, as the compiler says it.
+  /// After Memory: what the programs are. Of text, in which anything may stand, as the next.
   mlir::FailureOr<rt::Description> describe();
   /// Writes that to the text `description`, and returns what the runtime reads of it, checked.
   mlir::FailureOr<rt::Description> writeDescription();
@@ -79,6 +79,7 @@ private:
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();
+  mlir::FailureOr<rt::Description> describeUnread();
   mlir::InFlightDiagnostic emitUnreadable(const rt::Error &error);
   mlir::LogicalResult dump(Phase phase);
   mlir::LogicalResult dumpStages(llvm::StringRef path);

@@ -120,7 +120,7 @@ static LogicalResult printWhole(Compilation &compilation, const Facts &facts, St
                                 llvm::raw_ostream &os) {
   if (failed(compilation.run(Phase::Memory)))
     return failure();
-  FailureOr<rt::Description> description = compilation.writeDescription();
+  FailureOr<rt::Description> description = compilation.describe();
   if (failed(description))
     return failure();
   Verdict verdict = verdictOf(compilation, *description);

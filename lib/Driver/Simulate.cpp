@@ -104,7 +104,7 @@ int tessera::simulate(const SimulateCommand &command, const CompileOptions &opti
   compilation.wantsPlaced = !options.report.empty();
   if (failed(compilation.run(Phase::Memory)))
     return 1;
-  FailureOr<rt::Description> described = compilation.writeDescription();
+  FailureOr<rt::Description> described = compilation.describe();
   if (failed(described))
     return 1;
   const rt::Description &description = *described;

@@ -14,25 +14,21 @@ std::string textOf(const Json &value) { return value.dump(-1, ' ', false, Json::
 
 /// A list whose elements become text one by one: as values, the operations of a large program would take
 /// gigabytes.
-template <typename List, typename ElementText>
-std::string listText(const List &list, const ElementText &elementText) {
-  std::string text = "[";
+template <typename List, typename Append>
+void appendList(std::string &text, const List &list, const Append &appendElement) {
+  text += '[';
   for (const auto &element : list) {
-    if (text.size() > 1)
+    if (text.back() != '[')
       text += ',';
-    text += elementText(element);
+    appendElement(text, element);
   }
-  return text + ']';
+  text += ']';
 }
 
-/// The text of an object that has at least one key, and behind its keys lists that are text already.
-std::string objectText(const Json &object,
-                       std::initializer_list<std::pair<const char *, std::string>> lists) {
-  std::string text = textOf(object);
+/// An object that has at least one key, open for lists behind its keys.
+void appendOpen(std::string &text, const Json &object) {
+  text += textOf(object);
   text.pop_back();
-  for (const auto &[key, list] : lists)
-    text.append(",\"").append(key).append("\":").append(list);
-  return text + '}';
 }
 
 Json axesJson(const Axes &axes) {
@@ -229,13 +225,13 @@ Json withoutName(const Operation &op) {
   return {};
 }
 
-std::string operationText(const Operation &op) {
+void appendOperation(std::string &text, const Operation &op) {
   Json object = withoutName(op);
   if (!op.name.empty())
     object["name"] = op.name;
   if (!op.changes.empty())
     object["changes"] = op.changes;
-  return textOf(object);
+  text += textOf(object);
 }
 
 Json memoryJson(const MemoryFigures &figures) {
@@ -253,7 +249,7 @@ Json sentJson(const SentTable &sent) {
   return table;
 }
 
-std::string programText(const Program &program) {
+void appendProgram(std::string &text, const Program &program) {
   Json object = {{"name", program.name},           {"stage", program.stage},
                  {"inputs", Json::array()},        {"outputs", Json::array()},
                  {"scalars", program.scalars},     {"memory", memoryJson(program.memory.device)},
@@ -268,9 +264,13 @@ std::string programText(const Program &program) {
   for (Direction direction : directions)
     if (program.moved[direction] > 0)
       object["moved"][nameOf(direction)] = program.moved[direction];
-  auto bufferText = [](const BufferRange &buffer) { return textOf(bufferJson(buffer)); };
-  return objectText(object, {{"buffers", listText(program.buffers, bufferText)},
-                             {"ops", listText(program.operations, operationText)}});
+  appendOpen(text, object);
+  text += ",\"buffers\":";
+  appendList(text, program.buffers,
+             [](std::string &to, const BufferRange &buffer) { to += textOf(bufferJson(buffer)); });
+  text += ",\"ops\":";
+  appendList(text, program.operations, appendOperation);
+  text += '}';
 }
 
 Json elasticJson(const Elastic &elastic) {
@@ -309,7 +309,11 @@ std::string descriptionText(const Description &description) {
   if (!description.nvmeFolder.empty())
     object["nvme_folder"] = description.nvmeFolder;
   // Programs last: who reads them knows then what they refer to, and need not keep their text.
-  return objectText(object, {{"programs", listText(description.programs, programText)}});
+  std::string text;
+  appendOpen(text, object);
+  text += ",\"programs\":";
+  appendList(text, description.programs, appendProgram);
+  return text + '}';
 }
 
 } // namespace tessera::rt
