@@ -134,7 +134,7 @@ void addWork(const Operation &op, Json &object) {
     object["scalars"].push_back(expressionJson(scalar));
   object["read"] = op.bytesRead;
   object["written"] = op.bytesWritten;
-  object["kind"] = op.profile == op.symbol ? "" : op.profile;
+  object["kind"] = op.profile;
   if (op.work.kind != WorkClass::Stream)
     object["class"] = workClassName(op.work.kind);
   if (op.work.functions != 0)

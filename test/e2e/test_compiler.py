@@ -101,14 +101,19 @@ def test_phases_can_be_dumped_and_resumed(tmp_path, program):
         h.assert_outputs_close(h.Program(resumed, 4).infer(tmp_path / f"i-{phase}", inputs), expected)
 
 
-def test_what_the_runtime_refuses_is_not_linked(tmp_path):
-    """Its own parser reads the description before there is an executable."""
+@pytest.mark.parametrize("said,otherwise,error", [
+    ("bytes = 1152 : i64", "bytes = 1088 : i64", "programs[0].inputs[0] needs 1152 bytes"),  # the buffer of the input
+    ("element = f32", "element = i7", "the runtime has no element type 'i7'"),
+    ('kind = "data"', 'kind = "data", range = array<i64: 3>', "the range of input 'x' is not [low, high]"),
+])
+def test_what_the_runtime_refuses_is_not_linked(tmp_path, said, otherwise, error):
+    """What the description says is looked at before there is an executable."""
     text = tmp_path / "p.mlir"
     h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "--to", "memory", "-o", text)
-    assert (whole := text.read_text()).count("bytes = 1152 : i64") == 1, "the buffer of the input"
-    text.write_text(whole.replace("bytes = 1152 : i64", "bytes = 1088 : i64"))
+    assert said in (whole := text.read_text())
+    text.write_text(whole.replace(said, otherwise, 1))
     result = h.tessera("compile", text, "-o", tmp_path / "p")
-    h.assert_error(result, "internal error", "programs[0].inputs[0] needs 1152 bytes", "no executable is written")
+    h.assert_error(result, "internal error", error, "no executable is written")
     assert not (tmp_path / "p").exists()
 
 
