@@ -26,9 +26,9 @@ Draft::Draft(const Problem &problem)
     : problem_(&problem), aways_(problem.gaps.size()), device_(problem.step.bytes),
       host_(std::vector<int64_t>(problem.positions)), onHost_(problem.step.values.size()),
       offloads_(problem.positions + 1), gone_(problem.positions + 1), updates_(problem.positions + 1),
-      prefetches_(problem.positions + 1), uses_(problem.positions + 1), listed_(problem.positions + 1),
-      moments_(problem.positions + 1), downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()),
-      remaining_(problem.positions + 1), last_(problem.positions) {
+      prefetches_(problem.positions + 1), uses_(problem.positions + 1), moments_(problem.positions + 1),
+      downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()), remaining_(problem.positions + 1),
+      last_(problem.positions) {
   for (int64_t p = problem.positions; p-- > 0;)
     remaining_[p] = remaining_[p + 1] + problem.step.seconds[p];
   for (const Update &update : problem.step.updates)
@@ -50,7 +50,6 @@ void Draft::list(int gap, const Away &away, bool enters) {
       list.insert(place, gap);
     else
       list.erase(place);
-    listed_[position] += enters ? 1 : -1;
   };
   if (!away.moved())
     return;
@@ -207,8 +206,6 @@ void Draft::undo() {
 }
 
 void Draft::eventsAt(int64_t position, Moment &at) {
-  if (listed_[position] == 0 && position != norm_ && position != problem_->step.loop.begin)
-    return;
   auto ends = [&](bool up, int gap, double end) {
     double &current = (up ? upEnd_ : downEnd_)[gap];
     if (current == end)

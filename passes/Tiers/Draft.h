@@ -72,7 +72,6 @@ private:
   Heights device_, host_;
   std::vector<Range> onHost_; // by value
   Lists offloads_, gone_, updates_, prefetches_, uses_;
-  std::vector<int> listed_; // by position, how many in all of them: most have none
   std::vector<Moment> moments_;
   std::vector<double> downEnd_, upEnd_, remaining_;
   double seconds_ = 0, down_ = 0, up_ = 0;
