@@ -1,6 +1,5 @@
 #include "lib/Target/DescriptionValues.h"
 #include "dialects/exec/Exec.h"
-#include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -37,8 +36,11 @@ nlohmann::json description::valueOf(Attribute attr) {
     return b.getValue();
   if (auto i = dyn_cast<IntegerAttr>(attr))
     return i.getInt();
-  if (auto f = dyn_cast<FloatAttr>(attr))
+  if (auto f = dyn_cast<FloatAttr>(attr)) {
+    if (!f.getValue().isFinite())
+      throw rt::Error("JSON has no number for an attribute of a call that is infinite or none");
     return f.getValueAsDouble();
+  }
   if (auto s = dyn_cast<StringAttr>(attr))
     return s.getValue().str();
   nlohmann::json list = nlohmann::json::array();

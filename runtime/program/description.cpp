@@ -2,6 +2,7 @@
 #include "runtime/program/description.h"
 
 #include "runtime/program/arena.h"
+#include "runtime/program/parse_arrays.h"
 
 #include <algorithm>
 #include <cmath>
@@ -107,12 +108,16 @@ static void completeWork(Operation &op) {
 
 // The library needs workspaces in proportion to the threads: with more than the description's they grow.
 static void completeWorkspace(const Operation &op, int64_t threads, Program &program) {
-  if (op.args.empty())
+  auto attr = op.attrs->find("workspace");
+  if (op.args.empty() || attr == op.attrs->end())
     return;
-  const int64_t bytes = op.attrs->value("workspace", int64_t(0));
-  int64_t &threadBytes = program.buffers[size_t(op.args.back())].threadBytes;
-  if (bytes > 0)
+  // What is no such number, or no buffer, is for the parser to refuse.
+  const int64_t bytes = attr->is_number_integer() ? attr->get<int64_t>() : 0;
+  if (size_t buffer = size_t(op.args.back());
+      bytes > 0 && bytes <= maxElements && buffer < program.buffers.size()) {
+    int64_t &threadBytes = program.buffers[buffer].threadBytes;
     threadBytes = std::max(threadBytes, (bytes + threads - 1) / threads);
+  }
 }
 
 static std::map<int64_t, int64_t> aheadBytes(const Program &program) {

@@ -105,6 +105,8 @@ def test_phases_can_be_dumped_and_resumed(tmp_path, program):
     ("bytes = 1152 : i64", "bytes = 1088 : i64", "programs[0].inputs[0] needs 1152 bytes"),  # the buffer of the input
     ("element = f32", "element = i7", "the runtime has no element type 'i7'"),
     ('kind = "data"', 'kind = "data", range = array<i64: 3>', "the range of input 'x' is not [low, high]"),
+    ("workspace = 2097152 : i64}, shape", 'workspace = "much"}, shape', "attrs.workspace is not an integer"),
+    (" m = 12 : i64", " m = 0x7F800000 : f32", "JSON has no number for an attribute of a call that is infinite or none"),
 ])
 def test_what_the_runtime_refuses_is_not_linked(tmp_path, said, otherwise, error):
     """What the description says is looked at before there is an executable."""
