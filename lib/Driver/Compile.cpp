@@ -46,8 +46,6 @@ static constexpr std::pair<Phase, llvm::StringLiteral> kPhases[] = {
     {Phase::Schedule, "schedule"}, {Phase::Memory, "memory"},       {Phase::Lower, "lower"},
     {Phase::Link, "link"}};
 
-// So many that a double is read as it was written.
-
 StringRef tessera::phaseName(Phase phase) { return kPhases[int(phase)].second; }
 
 std::optional<Phase> tessera::parsePhase(StringRef name) {

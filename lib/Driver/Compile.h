@@ -79,6 +79,7 @@ private:
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();
+  /// As the compiler says it, not written and read back.
   mlir::FailureOr<rt::Description> describeUnread();
   mlir::InFlightDiagnostic emitUnreadable(const rt::Error &error);
   mlir::LogicalResult dump(Phase phase);

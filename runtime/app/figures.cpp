@@ -3,6 +3,7 @@
 
 #include "runtime/app/outside.h"
 #include "runtime/program/copy_plan.h"
+#include "runtime/program/write_description.h"
 #include "runtime/storage/array_reader.h"
 
 #include <algorithm>
@@ -62,14 +63,6 @@ Json memoryJson(const Figures &figures) {
                     {"shared", rank < figures.shared.size() ? figures.shared[rank] : 0}});
   }
   return list;
-}
-
-Json sentJson(const SentTable &sent) {
-  Json table = Json::object();
-  for (const auto &[axes, kinds] : sent)
-    for (const auto &[kind, figures] : kinds)
-      table[axes][kind] = {{"count", figures.count}, {"bytes", figures.bytes}};
-  return table;
 }
 
 std::string line(const char *label, const std::string &value) {
@@ -201,7 +194,7 @@ std::string figuresJson(const Description &description, const Program &program, 
                {"plan", description.plan},
                {"machine", figures.machine ? Json(*figures.machine) : Json()},
                {"memory", memoryJson(figures)},
-               {"sent", sentJson(figures.sent)},
+               {"sent", sentJson<Json>(figures.sent)},
                {"moved",
                 {{"host_to_device", figures.moved.hostToDevice},
                  {"device_to_host", figures.moved.deviceToHost},

@@ -239,8 +239,8 @@ struct Description {
   /// The program that `rank` executes; null when there is none of that name.
   const Program *findProgram(std::string_view name, int64_t rank = 0) const;
   int64_t stageOf(int64_t rank) const;
-  /// Fills in what of a program follows from the rest and is not in the text: bytes, types and pieces of
-  /// work, what workspaces need for a thread, the ends of variables, messages received ahead.
+  /// Fills in what of a program follows from the rest: bytes, types and pieces of work, what workspaces need
+  /// for a thread, the ends of variables, messages received ahead.
   void complete(Program &program) const;
   /// Whether no stage of the program before `program`'s has the output: who of several that have it writes
   /// it.

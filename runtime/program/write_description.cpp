@@ -241,19 +241,15 @@ Json memoryJson(const MemoryFigures &figures) {
   return object;
 }
 
-Json sentJson(const SentTable &sent) {
-  Json table = Json::object();
-  for (const auto &[axes, kinds] : sent)
-    for (const auto &[kind, figures] : kinds)
-      table[axes][kind] = {{"count", figures.count}, {"bytes", figures.bytes}};
-  return table;
-}
-
 void appendProgram(std::string &text, const Program &program) {
-  Json object = {{"name", program.name},           {"stage", program.stage},
-                 {"inputs", Json::array()},        {"outputs", Json::array()},
-                 {"scalars", program.scalars},     {"memory", memoryJson(program.memory.device)},
-                 {"sent", sentJson(program.sent)}, {"flops", int64_t(program.flops)}};
+  Json object = {{"name", program.name},
+                 {"stage", program.stage},
+                 {"inputs", Json::array()},
+                 {"outputs", Json::array()},
+                 {"scalars", program.scalars},
+                 {"memory", memoryJson(program.memory.device)},
+                 {"sent", sentJson<Json>(program.sent)},
+                 {"flops", int64_t(program.flops)}};
   for (const ProgramInput &input : program.inputs)
     object["inputs"].push_back(inputJson(input));
   for (const ProgramOutput &output : program.outputs)
