@@ -132,6 +132,8 @@ FailureOr<rt::Program> Describer::program(func::FuncOp func) {
   rt::Program program;
   program.name = dist::programName(func).str();
   program.stage = dist::stageOf(func);
+  if (program.stage < 0 || program.stage >= numStages())
+    return func.emitError("is of stage ") << program.stage << ", and there are " << numStages();
   program.scalars = {"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"};
   sentHere = &sent[program.name];
   if (dist::kStage.isOn(func)) {

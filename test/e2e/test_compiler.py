@@ -119,6 +119,13 @@ def test_what_the_runtime_refuses_is_not_linked(tmp_path, said, otherwise, error
     assert not (tmp_path / "p").exists()
 
 
+def test_a_stage_that_is_not_there(tmp_path):
+    text = tmp_path / "p.mlir"
+    h.checked(h.TESSERA, "compile", GPT2, "--pp", "2", "--to", "memory", "-o", text)
+    text.write_text(text.read_text().replace("dist.stage = 1 ", "dist.stage = 7 "))
+    h.assert_error(h.tessera("compile", text, "--to", "lower", "-o", tmp_path / "p"), "is of stage 7, and there are 2")
+
+
 def test_report_and_timing(tmp_path):
     result = h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--tp", "2", *TRAIN, "--report",
                        tmp_path / "report.json", "--timing")
