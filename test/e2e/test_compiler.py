@@ -1,5 +1,6 @@
 """The compiler's other commands and options: plan, explain, verify, dumps and resuming from them, reports."""
 import json
+import math
 import os
 import subprocess
 import sys
@@ -230,5 +231,9 @@ def test_time_is_linear_in_layers(tmp_path, recipe):
         model = small_gpt(tmp_path / "model.onnx", layers, 16, batch=4, tokens=8)
         return _processor_seconds(h.TESSERA, "compile", model, *TRAIN, *recipe.split(), "--to", "memory", "-o", os.devnull)
 
-    few, many = min(seconds(6), seconds(6)), seconds(48)
+    few, many = math.inf, math.inf
+    for _ in range(4):  # noise only adds: the least of each counts, and a busy machine gets more turns
+        few, many = min(few, seconds(6), seconds(6)), min(many, seconds(48))
+        if many < 12 * few:
+            break
     assert many < 12 * few, f"6 layers take {few:.2f} s, 48 take {many:.2f} s"
