@@ -6,6 +6,7 @@
 #include "passes/Kernels/Generated.h"
 #include "passes/Kernels/Passes.h"
 #include "llvm/ADT/SetVector.h"
+#include <unordered_set>
 
 namespace tessera {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -62,12 +63,31 @@ struct Group {
 
 constexpr size_t kMostOps = 48;
 
+/// Kernels by what they do: equal bodies are one kernel, wherever their operators come from.
+struct HashBody {
+  size_t operator()(func::FuncOp kernel) const {
+    auto type = [](Value operand) { return hash_value(operand.getType()); };
+    llvm::hash_code hash = hash_value(kernel.getFunctionType());
+    for (Operation &op : kernel.getBody().front())
+      hash = llvm::hash_combine(
+          hash, OperationEquivalence::computeHash(&op, type, OperationEquivalence::ignoreHashValue,
+                                                  OperationEquivalence::IgnoreLocations));
+    return hash;
+  }
+};
+struct EqualBody {
+  bool operator()(func::FuncOp a, func::FuncOp b) const {
+    return OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                      OperationEquivalence::IgnoreLocations);
+  }
+};
+
 struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
   using FormKernelsBase::FormKernelsBase;
 
   const nn::Library *library = nullptr;
   ModuleOp kernels;
-  llvm::StringMap<std::string> byText;
+  std::unordered_set<func::FuncOp, HashBody, EqualBody> known;
 
   LogicalResult initialize(MLIRContext *context) override {
     library = nn::findLibrary(target, UnknownLoc::get(context));
@@ -77,6 +97,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder b(module.getBodyRegion());
+    known.clear();
     kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
     if (!kernels) {
       b.setInsertionPointToEnd(module.getBody());
@@ -334,21 +355,16 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return func;
   }
 
-  /// The name of the kernel that does the same as `func`, which becomes one where there is none. Its text,
-  /// without locations and with canonical names, is its identity.
+  /// The name of the kernel that does the same as `func`, which becomes one where there is none.
   StringRef nameOf(func::FuncOp func) {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    func.print(os, OpPrintingFlags().assumeVerified());
-    auto [it, isNew] = byText.try_emplace(text, "");
+    auto [it, isNew] = known.insert(func);
     if (isNew) {
-      it->second = "kernel_" + std::to_string(byText.size() - 1);
-      func.setName(it->second);
+      func.setName("kernel_" + std::to_string(known.size() - 1));
       kernels.push_back(func);
     } else {
       func.erase();
     }
-    return it->second;
+    return func::FuncOp(*it).getName();
   }
 
   LogicalResult outline(Group &group) {
