@@ -125,11 +125,19 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor, const nn::Library 
   return true;
 }
 
+// Whether an operand is gathered or the result scattered. Of most products neither is, and their calls need
+// not be described.
+static bool hasPanels(nn::PanelOpInterface product) {
+  Value result = product->getResult(0);
+  auto scatter = result.hasOneUse() ? dyn_cast<dist::CollectiveOp>(*result.user_begin()) : nullptr;
+  return (scatter && scatteredDimension(scatter)) || llvm::any_of(product->getOperands(), gatherOf);
+}
+
 std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const nn::Library &library,
                                      const Hazards &hazards) {
   std::vector<PanelLoop> loops;
   auto factorOp = dyn_cast<nn::FactorOpInterface>(product.getOperation());
-  if (!factorOp || product->getNumResults() != 1)
+  if (!factorOp || product->getNumResults() != 1 || !hasPanels(product))
     return loops;
   for (int factor = 0, n = factorOp.getFactorRule().factors.size(); factor < n; ++factor) {
     PanelLoop loop;
