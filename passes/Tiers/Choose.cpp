@@ -29,10 +29,11 @@ public:
   std::vector<int> chosen() const;
 
 private:
-  double gain(int gap);
+  /// What moving the gap takes off what is above the target, for its price. Gaps are compared by it.
+  float rate(int gap);
   double gainWithin(Range range, int64_t bytes) const;
-  /// What moving the gap, or keeping it if it is moved, adds to the price of its value.
-  double price(int gap);
+  /// What keeping the gap, which is moved, adds to the price of its value.
+  double priceOfKeeping(int gap);
   bool hostHasRoom(int gap);
   bool deviceHasRoom(int gap);
   /// What changes of a value when it is changed to `then`: fn(gap, whether it is moved then).
@@ -88,8 +89,7 @@ double Choice::gainWithin(Range range, int64_t bytes) const {
       if (above.leastOf(block) >= bytes && end - p == kBlock)
         sum += static_cast<double>(bytes) * blockWeights[block];
       else
-        for (int64_t q = p; q < end; ++q)
-          sum += static_cast<double>(std::clamp<int64_t>(above[q], 0, bytes)) * weight[q];
+        sum += above.weighted({p, end}, bytes, weight);
     }
     p = end;
   }
@@ -102,13 +102,18 @@ template <typename Fn> void Choice::forEachChange(int value, const std::vector<A
       fn(problem.gaps[problem.gapsOf[value][i]], then[i].moved());
 }
 
-double Choice::gain(int gap) {
-  double sum = 0;
-  forEachChange(problem.gaps[gap].value, with(gap, true), [&](const Gap &changed, bool) {
+/// A float: gaps of equal layers are equal, however their sums are rounded.
+float Choice::rate(int gap) {
+  constexpr double kTransferAtLeast = 1e-7; // seconds, so that nothing is for free
+  int value = problem.gaps[gap].value;
+  const std::vector<Away> &then = with(gap, true);
+  double gain = 0;
+  forEachChange(value, then, [&](const Gap &changed, bool) {
     for (Range range : longestAbsence(changed, problem.positions))
-      sum += gainWithin(range, changed.bytes);
+      gain += gainWithin(range, changed.bytes);
   });
-  return sum;
+  double price = priceOf(value, then) - priceNow[value];
+  return static_cast<float>(gain / std::max(price + kTransferAtLeast, kTransferAtLeast));
 }
 
 const std::vector<Away> &Choice::with(int gap, bool moved) {
@@ -135,10 +140,9 @@ double Choice::priceOf(int value, const std::vector<Away> &aways) const {
   return sum;
 }
 
-double Choice::price(int gap) {
+double Choice::priceOfKeeping(int gap) {
   int value = problem.gaps[gap].value;
-  bool moved = aways[value][indexInValue[gap]].moved();
-  return priceOf(value, with(gap, !moved)) - priceNow[value];
+  return priceOf(value, with(gap, false)) - priceNow[value];
 }
 
 bool Choice::hostHasRoom(int gap) {
@@ -183,14 +187,12 @@ void Choice::set(int gap, bool moved) {
 /// the largest need not be compared with the others. Only when a move makes its value's other gaps cheaper
 /// they are put in anew.
 bool Choice::reachTarget(int64_t stays) {
-  constexpr double kTransferAtLeast = 1e-7; // seconds, so that nothing is for free
   const double asGood = isLarge(problem) ? kAsGoodInLarge : kAsGood;
-  using Rated = std::pair<double, int>;
+  using Rated = std::pair<float, int>;
   auto less = [](const Rated &a, const Rated &b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
   };
   std::priority_queue<Rated, std::vector<Rated>, decltype(less)> best(less);
-  auto rate = [&](int gap) { return gain(gap) / std::max(price(gap) + kTransferAtLeast, kTransferAtLeast); };
   for (size_t g = 0; g < problem.gaps.size(); ++g)
     if (problem.gaps[g].bytes != stays)
       best.push({rate(static_cast<int>(g)), static_cast<int>(g)});
@@ -203,7 +205,7 @@ bool Choice::reachTarget(int64_t stays) {
       best.pop();
       if (aways[problem.gaps[candidate].value][indexInValue[candidate]].moved() || !hostHasRoom(candidate))
         continue;
-      double now = rate(candidate);
+      float now = rate(candidate);
       if (now <= 0)
         continue;
       if (now < rating && !best.empty() && now < asGood * best.top().first)
@@ -224,10 +226,11 @@ bool Choice::reachTarget(int64_t stays) {
 void Choice::dropNeedless() {
   std::vector<std::pair<double, int>> saved;
   for (int gap : chosen())
-    saved.push_back({price(gap), gap});
+    saved.push_back({priceOfKeeping(gap), gap});
   std::sort(saved.begin(), saved.end());
   for (auto [before, gap] : saved)
-    if (aways[problem.gaps[gap].value][indexInValue[gap]].moved() && price(gap) < 0 && deviceHasRoom(gap))
+    if (aways[problem.gaps[gap].value][indexInValue[gap]].moved() && priceOfKeeping(gap) < 0 &&
+        deviceHasRoom(gap))
       set(gap, false);
 }
 

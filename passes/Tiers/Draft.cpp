@@ -25,15 +25,18 @@ int64_t firstAbove(const Heights &heights, const std::vector<Range> &ranges, int
 Draft::Draft(const Problem &problem)
     : problem_(&problem), aways_(problem.gaps.size()), device_(problem.step.bytes),
       host_(std::vector<int64_t>(problem.positions)), onHost_(problem.step.values.size()),
-      offloads_(problem.positions + 1), gone_(problem.positions + 1), updates_(problem.positions + 1),
-      prefetches_(problem.positions + 1), uses_(problem.positions + 1), moments_(problem.positions + 1),
-      downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()), remaining_(problem.positions + 1),
-      last_(problem.positions) {
+      listed_(problem.positions + 1), offloads_(problem.positions + 1), gone_(problem.positions + 1),
+      updates_(problem.positions + 1), prefetches_(problem.positions + 1), uses_(problem.positions + 1),
+      moments_(problem.positions + 1), downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()),
+      remaining_(problem.positions + 1), last_(problem.positions) {
   for (int64_t p = problem.positions; p-- > 0;)
     remaining_[p] = remaining_[p + 1] + problem.step.seconds[p];
   for (const Update &update : problem.step.updates)
     if (update.onHost)
       norm_ = problem.step.norm;
+  for (int64_t p : {norm_, problem.step.loop.begin})
+    if (p >= 0)
+      ++listed_[p];
   for (size_t v = 0; v < onHost_.size(); ++v)
     takeHost(static_cast<int>(v));
   moments_[0].host = problem.step.converting;
@@ -50,6 +53,7 @@ void Draft::list(int gap, const Away &away, bool enters) {
       list.insert(place, gap);
     else
       list.erase(place);
+    listed_[position] += enters ? 1 : -1;
   };
   if (!away.moved())
     return;
@@ -205,7 +209,9 @@ void Draft::undo() {
   keep();
 }
 
-void Draft::eventsAt(int64_t position, Moment &at) {
+// Inline, so that the clock stays in registers: written to memory by parts and read back whole, as a call
+// would have it, each position would wait for the ones before.
+[[gnu::always_inline]] inline Moment Draft::eventsAt(int64_t position, Moment at) {
   auto ends = [&](bool up, int gap, double end) {
     double &current = (up ? upEnd_ : downEnd_)[gap];
     if (current == end)
@@ -231,6 +237,7 @@ void Draft::eventsAt(int64_t position, Moment &at) {
   }
   for (int gap : uses_[position])
     at.now = std::max(at.now, upEnd_[gap]);
+  return at;
 }
 
 double Draft::simulate(double bound) {
@@ -250,7 +257,8 @@ double Draft::simulate(double bound) {
     }
     if (at.now + remaining_[p] > bound)
       return std::numeric_limits<double>::infinity();
-    eventsAt(p, at);
+    if (listed_[p] > 0)
+      at = eventsAt(p, at);
     if (p == n) {
       seconds_ = std::max(at.now, at.host);
       break;

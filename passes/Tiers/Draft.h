@@ -65,12 +65,13 @@ private:
   void list(int gap, const Away &away, bool enters);
   void touch(const Away &before, const Away &after, int gap);
   void takeHost(int value);
-  void eventsAt(int64_t position, Moment &at);
+  Moment eventsAt(int64_t position, Moment at);
 
   const Problem *problem_;
   std::vector<Away> aways_;
   Heights device_, host_;
   std::vector<Range> onHost_; // by value
+  std::vector<int> listed_;   // how much happens at each position: what the lists have there, and turns
   Lists offloads_, gone_, updates_, prefetches_, uses_;
   std::vector<Moment> moments_;
   std::vector<double> downEnd_, upEnd_, remaining_;

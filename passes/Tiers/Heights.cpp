@@ -1,5 +1,6 @@
 #include "passes/Tiers/Heights.h"
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -52,6 +53,22 @@ int64_t Heights::most() const {
   for (size_t b = 1; b < blocks_.size(); ++b)
     most = std::max(most, mostOf(static_cast<int64_t>(b)));
   return most;
+}
+
+double Heights::weighted(Range range, int64_t bytes, const std::vector<double> &weights) const {
+  constexpr int kSums = 4; // side by side, for each addition waits for the one before
+  std::array<double, kSums> sums{};
+  const int64_t added = blocks_[range.begin / kBlock].added;
+  auto of = [&](int64_t p) {
+    return static_cast<double>(std::clamp<int64_t>(bytes_[p] + added, 0, bytes)) * weights[p];
+  };
+  int64_t p = range.begin;
+  for (; p + kSums <= range.end; p += kSums)
+    for (int i = 0; i < kSums; ++i)
+      sums[i] += of(p + i);
+  for (; p < range.end; ++p)
+    sums[0] += of(p);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 std::vector<int64_t> Heights::all() const {

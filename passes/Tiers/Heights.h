@@ -25,6 +25,8 @@ public:
   /// The first position of the range that has more than the limit; -1 without one.
   int64_t firstAbove(Range range, int64_t limit) const;
   std::vector<int64_t> all() const;
+  /// Of a range within one block: what is above zero, of each position up to so many bytes, times its weight.
+  double weighted(Range range, int64_t bytes, const std::vector<double> &weights) const;
 
   void add(Range range, int64_t bytes);
 
