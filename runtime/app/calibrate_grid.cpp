@@ -45,9 +45,9 @@ CalibrationGrid ofProcessor() {
       // Attention computes in f32: half types are much alike, and less is measured of them. Few sizes are
       // powers of two, at which caches are slower.
       .types = {{DType::F32, products(rows, {16, 96, 384, 1536}, 32, small),
-                 attention(16, {32, 128, 512}, {8, 32, 64, 128})},
+                 attention(16, {16, 48, 128, 512}, {8, 32, 64, 128})},
                 {DType::BF16, products(rows, {16, 192, 1536}, 32, small),
-                 attention(16, {32, 128, 512}, {16, 64})}},
+                 attention(16, {16, 48, 128, 512}, {16, 64})}},
       .convolutions = convolutions(2048, {4, 16, 32}),
       .rows = {4096},
       .width = 512,

@@ -34,15 +34,13 @@ static inline Strided wideRows(Element type, const void *data, int64_t stride, i
   return {room, d, 1};
 }
 
-/// scores[j] = scale * scores[j] + bias for n keys of one row; `bias` is that of the first.
+/// scores[j] = scale * scores[j] + bias for n keys of one row, in room for whole vectors; `bias` is that of
+/// the first.
 static inline void scaleRow(const AttentionShape &shape, const void *bias, float *__restrict scores,
                             int64_t n) {
   const float scale = shape.scale;
-  if (!bias) {
-    for (int64_t j = 0; j < n; ++j)
-      scores[j] *= scale;
-    return;
-  }
+  if (!bias)
+    return forWholeVectors(n, [&](int64_t j) { scores[j] *= scale; });
   const int64_t stride = shape.bias[4];
   withElements(shape.biasType, bias, [&](const auto *__restrict b) {
     if (stride == 1)

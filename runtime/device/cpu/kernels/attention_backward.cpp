@@ -71,26 +71,26 @@ static inline void weighRow(const Backward &f, const QueryHead &query, const Que
                             int64_t j0, int64_t limit, int64_t width) {
   const AttentionShape &shape = f.shape;
   const int64_t i = block.begin + r;
-  float *p = f.scores + r * attentionKeys, *dRow = f.dScores + r * attentionKeys;
+  float *__restrict p = f.scores + r * attentionKeys, *__restrict dRow = f.dScores + r * attentionKeys;
   const float rowLse = query.lse[i * f.lseRow];
   int64_t seen = f.seen(i, j0, limit);
   if (rowLse == minusInfinity)
     seen = 0;
   scaleRow(shape, f.biasAt(query, i, j0), p, seen);
-  const float rowDot = f.dot[r];
+  const float rowDot = f.dot[r], scale = shape.scale;
   if (shape.keptScale != 0) {
     float factors[attentionKeys];
     dropFactors(shape, f.call, query.dropRows[i * f.lseRow], j0, seen, factors);
     for (int64_t j = 0; j < seen; ++j) {
       const float weight = exponential(p[j] - rowLse);
-      dRow[j] = weight * (factors[j] * dRow[j] - rowDot) * shape.scale;
+      dRow[j] = weight * (factors[j] * dRow[j] - rowDot) * scale;
       p[j] = weight * factors[j];
     }
   } else {
-    for (int64_t j = 0; j < seen; ++j) {
+    forWholeVectors(seen, [&](int64_t j) {
       p[j] = exponential(p[j] - rowLse);
-      dRow[j] = p[j] * (dRow[j] - rowDot) * shape.scale;
-    }
+      dRow[j] = p[j] * (dRow[j] - rowDot) * scale;
+    });
   }
   for (int64_t j = seen; j < width; ++j)
     p[j] = dRow[j] = 0;

@@ -47,14 +47,18 @@ static inline void weighRow(const Forward &f, const QueryHead &query, const Quer
   const int64_t i = block.begin + r, seen = f.seen(i, j0, limit);
   float *row = f.scores + r * attentionKeys;
   scaleRow(f.shape, f.biasAt(query, i, j0), row, seen);
-  const float now = largest(row, seen, f.highest[r]);
+  // Of keys behind those that are seen the weight is 0.
+  const int64_t whole = roundUp(seen, lanes);
+  for (int64_t j = seen; j < whole; ++j)
+    row[j] = minusInfinity;
+  const float now = largest(row, whole, f.highest[r]);
   // A row of nothing but -inf has no maximum to subtract; NaN reaches the sum through its score.
   const float shift = now == minusInfinity ? 0 : now;
-  float tileTotal = 0;
-  for (int64_t j = 0; j < seen; ++j) {
-    row[j] = exponential(row[j] - shift);
-    tileTotal += row[j];
-  }
+  forWholeVectors(seen, [&](int64_t j) { row[j] = exponential(row[j] - shift); });
+  Vector totals{};
+  for (int64_t j = 0; j < whole; j += lanes)
+    totals += load(row + j);
+  const float tileTotal = acrossLanes(totals, [](float a, float b) { return a + b; });
   if (f.shape.keptScale != 0) {
     float factors[attentionKeys];
     dropFactors(f.shape, f.call, query.dropRows[i * f.lseRow], j0, seen, factors);

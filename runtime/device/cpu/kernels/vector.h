@@ -29,6 +29,28 @@ static inline void store(float *p, Vector v) { *reinterpret_cast<Vector *>(p) = 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/// fn(j) for `n` elements and those behind them up to a whole vector: four vectors side by side, then one by
+/// one. A rest that is no vector would be done by the element, which of a short row takes most of the time.
+template <typename Fn> static inline void forWholeVectors(int64_t n, Fn fn) {
+  int64_t j = 0;
+  for (; j + 4 * lanes <= n; j += 4 * lanes)
+    for (int i = 0; i < 4 * lanes; ++i)
+      fn(j + i);
+  for (; j < n; j += lanes)
+    for (int lane = 0; lane < lanes; ++lane)
+      fn(j + lane);
+}
+
+/// All lanes of a vector in one, each half with the other.
+template <typename Fn> static inline float acrossLanes(Vector v, Fn fn) {
+  float x[lanes];
+  store(x, v);
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane)
+      x[lane] = fn(x[lane], x[lane + half]);
+  return x[0];
+}
+
 constexpr float minusInfinity = -__builtin_inff();
 
 /// e^x for x up to 88, 0 below -87.3, NaN for NaN; relative error below 2e-7. Cephes' polynomial after a
@@ -67,9 +89,7 @@ static inline float largest(const float *x, int64_t n, float start) {
   }
   for (int j = 1; j < 4; ++j)
     best[0] = best[j] > best[0] ? best[j] : best[0];
-  float result = start;
-  for (int j = 0; j < lanes; ++j)
-    result = best[0][j] > result ? best[0][j] : result;
+  float result = acrossLanes(best[0], [](float a, float b) { return b > a ? b : a; });
   for (; i < n; ++i)
     result = x[i] > result ? x[i] : result;
   return result;
