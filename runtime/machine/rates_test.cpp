@@ -65,6 +65,19 @@ TEST(Surface, BendsAsTheRooflineDoes) {
 }
 
 // As many images as have about so many positions together: their number and their size tell the same.
+/// The nearest point within may be a measured one: what counts is its part of the roofline, not its rate, as
+/// beside it.
+TEST(Surface, HasTheRooflineBeyondItsPoints) {
+  Surface products(4, 1e10);
+  for (double m : {16, 128})
+    for (double k : {16, 128})
+      products.add({32, m, 128, k}, 1e11 * std::sqrt(m * k) / 128);
+  const ProductShape corner = {32, 16, 128, 16}, beyond = {32, 16, 128, 4},
+                     beside = {32, 16, 128 * 1.0001, 4};
+  EXPECT_LT(products.at(beyond), 0.6 * products.at(corner)) << "it moves as much for a quarter of the work";
+  EXPECT_NEAR(products.at(beside) / products.at(beyond), 1, 1e-3);
+}
+
 TEST(Surface, IsWithinThePartsOfTheRooflineThatWereMeasured) {
   Surface surface(4, 1e11);
   surface.add({128, 16, 16, 144}, 5e9);

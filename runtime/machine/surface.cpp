@@ -83,7 +83,7 @@ double Surface::at(const ProductShape &shape) const {
       distance += terms[i + 1] * terms[i + 1];
     }
     if (distance < kSame * kSame)
-      return point.rate;
+      return std::min(point.rate * (roofline(shape) / roofline(point.shape)), mostRate);
     const double weight = 1 / (distance * distance);
     for (size_t row = 0; row < n; ++row) {
       for (size_t column = 0; column < n; ++column)

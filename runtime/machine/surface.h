@@ -18,7 +18,8 @@ namespace tessera::rt {
 /// "Roofline", 2009) that is interpolated so: operations at the highest rate, then matrices at the memory's,
 /// then what the shortest point takes. Rates between points that are bound by different things bend there,
 /// and a plane does not: of points left out one by one, products in bf16 of an H100 were off by 11 % in the
-/// mean so, 24 % without. No shape's part of the roofline is beyond those that were measured.
+/// mean so, 24 % without. No shape's part of the roofline is beyond those that were measured; outside of the
+/// points' ranges it is that of the nearest within.
 class Surface {
 public:
   /// Of kernels.
