@@ -34,22 +34,25 @@ static inline Strided wideRows(Element type, const void *data, int64_t stride, i
   return {room, d, 1};
 }
 
-/// scores[j] = scale * scores[j] + bias for n keys of one row, in room for whole vectors; `bias` is that of
-/// the first.
+/// scores[j] = scale * scores[j] + bias for n keys of one row; `bias` is that of the first. Those behind them
+/// up to a whole vector, which are anything, become -inf: their weight is 0.
 static inline void scaleRow(const AttentionShape &shape, const void *bias, float *__restrict scores,
                             int64_t n) {
   const float scale = shape.scale;
-  if (!bias)
-    return forWholeVectors(n, [&](int64_t j) { scores[j] *= scale; });
   const int64_t stride = shape.bias[4];
-  withElements(shape.biasType, bias, [&](const auto *__restrict b) {
-    if (stride == 1)
-      for (int64_t j = 0; j < n; ++j)
-        scores[j] = scores[j] * scale + widen(b[j]);
-    else
-      for (int64_t j = 0; j < n; ++j)
-        scores[j] = scores[j] * scale + widen(b[j * stride]);
-  });
+  if (!bias)
+    forWholeVectors(n, [&](int64_t j) { scores[j] *= scale; });
+  else
+    withElements(shape.biasType, bias, [&](const auto *__restrict b) {
+      if (stride == 1)
+        for (int64_t j = 0; j < n; ++j)
+          scores[j] = scores[j] * scale + widen(b[j]);
+      else
+        for (int64_t j = 0; j < n; ++j)
+          scores[j] = scores[j] * scale + widen(b[j * stride]);
+    });
+  for (int64_t j = n; j < roundUp(n, lanes); ++j)
+    scores[j] = minusInfinity;
 }
 
 /// What `n` weights from number `first` on are multiplied by.

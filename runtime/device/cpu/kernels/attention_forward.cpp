@@ -47,10 +47,7 @@ static inline void weighRow(const Forward &f, const QueryHead &query, const Quer
   const int64_t i = block.begin + r, seen = f.seen(i, j0, limit);
   float *row = f.scores + r * attentionKeys;
   scaleRow(f.shape, f.biasAt(query, i, j0), row, seen);
-  // Of keys behind those that are seen the weight is 0.
   const int64_t whole = roundUp(seen, lanes);
-  for (int64_t j = seen; j < whole; ++j)
-    row[j] = minusInfinity;
   const float now = largest(row, whole, f.highest[r]);
   // A row of nothing but -inf has no maximum to subtract; NaN reaches the sum through its score.
   const float shift = now == minusInfinity ? 0 : now;
