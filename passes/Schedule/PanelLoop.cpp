@@ -63,6 +63,14 @@ static dist::CollectiveOp gatherOf(Value operand) {
   return gatheredDimension(gather) ? gather : nullptr;
 }
 
+// The reduce-scatter beside a product that alone reads its result.
+static dist::CollectiveOp scatterOf(Operation *product) {
+  Value result = product->getResult(0);
+  auto scatter = result.hasOneUse() ? dyn_cast<dist::CollectiveOp>(*result.user_begin()) : nullptr;
+  bool isBeside = scatter && scatter->getBlock() == product->getBlock();
+  return isBeside && scatteredDimension(scatter) ? scatter : nullptr;
+}
+
 // Everything that reads the gathered value, masked or not.
 static SmallVector<OpOperand *> readersOf(dist::CollectiveOp gather) {
   SmallVector<OpOperand *> readers;
@@ -93,12 +101,9 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor, const nn::Library 
   extent = along.size;
   products.push_back({product, factor, {}});
   size_t at = products.size() - 1;
-  Value result = product->getResult(0);
-  if (result.hasOneUse())
-    if (auto scatter = dyn_cast<dist::CollectiveOp>(*result.user_begin());
-        scatter && scatter->getBlock() == product->getBlock())
-      if (auto d = scatteredDimension(scatter); d && rule.results[0][*d] == factor)
-        products[at].scatter = scatter;
+  if (dist::CollectiveOp scatter = scatterOf(product);
+      scatter && rule.results[0][*scatteredDimension(scatter)] == factor)
+    products[at].scatter = scatter;
   for (auto [i, operand] : llvm::enumerate(product->getOperands())) {
     dist::CollectiveOp gather = gatherOf(operand);
     std::optional<unsigned> d = gatheredDimension(gather);
@@ -125,19 +130,14 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor, const nn::Library 
   return true;
 }
 
-// Whether an operand is gathered or the result scattered. Of most products neither is, and their calls need
-// not be described.
-static bool hasPanels(nn::PanelOpInterface product) {
-  Value result = product->getResult(0);
-  auto scatter = result.hasOneUse() ? dyn_cast<dist::CollectiveOp>(*result.user_begin()) : nullptr;
-  return (scatter && scatteredDimension(scatter)) || llvm::any_of(product->getOperands(), gatherOf);
-}
-
 std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const nn::Library &library,
                                      const Hazards &hazards) {
   std::vector<PanelLoop> loops;
   auto factorOp = dyn_cast<nn::FactorOpInterface>(product.getOperation());
-  if (!factorOp || product->getNumResults() != 1 || !hasPanels(product))
+  if (!factorOp || product->getNumResults() != 1)
+    return loops;
+  // Of most products no operand is gathered and no result scattered, and their calls need not be described.
+  if (!scatterOf(product) && llvm::none_of(product->getOperands(), gatherOf))
     return loops;
   for (int factor = 0, n = factorOp.getFactorRule().factors.size(); factor < n; ++factor) {
     PanelLoop loop;

@@ -64,9 +64,8 @@ TEST(Surface, BendsAsTheRooflineDoes) {
   EXPECT_LE(products.at({1, 1 << 20, 1 << 20, 1 << 20}), products.most());
 }
 
-// As many images as have about so many positions together: their number and their size tell the same.
-/// The nearest point within may be a measured one: what counts is its part of the roofline, not its rate, as
-/// beside it.
+// The nearest point within may be a measured one: what counts is its part of the roofline, not its rate, as
+// beside it.
 TEST(Surface, HasTheRooflineBeyondItsPoints) {
   Surface products(4, 1e10);
   for (double m : {16, 128})
@@ -78,6 +77,7 @@ TEST(Surface, HasTheRooflineBeyondItsPoints) {
   EXPECT_NEAR(products.at(beside) / products.at(beyond), 1, 1e-3);
 }
 
+// As many images as have about so many positions together: their number and their size tell the same.
 TEST(Surface, IsWithinThePartsOfTheRooflineThatWereMeasured) {
   Surface surface(4, 1e11);
   surface.add({128, 16, 16, 144}, 5e9);
