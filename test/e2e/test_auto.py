@@ -15,10 +15,6 @@ TRAIN = ("--train", "adamw")
 MACHINE = '[device]\nname = "far apart"\n[[level]]\nranks = 64\nlatency = 1e-3\nbandwidth = 1e8\n'
 
 
-def plans(*arguments):
-    return json.loads(h.checked(h.TESSERA, "plan", *arguments, "--auto", "--json").stdout)["plans"]
-
-
 def simulated(*arguments):
     return json.loads(h.checked(h.TESSERA, "simulate", *arguments, "--json").stdout)
 
@@ -27,7 +23,7 @@ def simulated(*arguments):
 def found(tmp_path_factory):
     """Plans of the training of a GPT for 2 and 4 ranks, and where they are."""
     folder = tmp_path_factory.mktemp("auto")
-    return plans(GPT, *TRAIN, "--ranks", "2,4", "-o", folder / "plan.toml"), folder
+    return h.found_plans(GPT, *TRAIN, "--ranks", "2,4", "-o", folder / "plan.toml"), folder
 
 
 def test_the_executable_keeps_what_the_plan_says(found, tmp_path):
@@ -63,7 +59,7 @@ def test_nothing_simpler_is_faster(found):
 
 
 def test_the_same_again(found):
-    again = plans(GPT, *TRAIN, "--ranks", "2")
+    again = h.found_plans(GPT, *TRAIN, "--ranks", "2")
     assert {**again[0], "plan": ""} == {**found[0][0], "plan": ""}
 
 
@@ -74,7 +70,7 @@ def test_the_same_again(found):
 ))
 def test_a_mode_is_of_the_ranks_that_are_found(options, recipe):
     fixed = ("--dp", "1", "--ep", "1", "--pp", "1", "--microbatches", "1", "--ranks", "2")
-    assert plans(GPT, *TRAIN, *fixed, *options.split())[0]["recipe"] == recipe
+    assert h.found_plans(GPT, *TRAIN, *fixed, *options.split())[0]["recipe"] == recipe
 
 
 def test_a_mode_of_an_axis_that_is_ruled_out():
@@ -87,7 +83,7 @@ def test_a_mode_of_an_axis_that_is_ruled_out():
 def test_a_cap_that_is_far_away_changes_nothing(tmp_path):
     (tmp_path / "mesh.toml").write_text("[mesh]\ndata = 2\n")  # which nothing says what for
     arguments = (GPT, *TRAIN, "--ranks", "4", "--plan", tmp_path / "mesh.toml")
-    free, capped = (plans(*arguments, *cap)[0] for cap in ((), ("--device-memory", "1GiB")))
+    free, capped = (h.found_plans(*arguments, *cap)[0] for cap in ((), ("--device-memory", "1GiB")))
     assert capped["seconds"] == pytest.approx(free["seconds"], rel=0.01)
     assert capped["recipe"] == free["recipe"] and capped["flips"] == free["flips"] > 0
 
@@ -106,7 +102,7 @@ def test_what_is_found_trains_as_one_rank_does(tmp_path):
 
 def test_a_cap_is_kept(tmp_path):
     cap = 12 << 20
-    plan, = plans(GPT, *TRAIN, "--ranks", "2", "--device-memory", "12MiB", "-o", tmp_path / "plan.toml")
+    plan, = h.found_plans(GPT, *TRAIN, "--ranks", "2", "--device-memory", "12MiB", "-o", tmp_path / "plan.toml")
     assert plan["device_bytes"] <= cap
     h.checked(h.TESSERA, "compile", GPT, *TRAIN, "--plan", tmp_path / "plan.toml", "-o", tmp_path / "p")
     peaks = []
@@ -117,15 +113,15 @@ def test_a_cap_is_kept(tmp_path):
 
 
 def test_a_model_to_infer():
-    plan, = plans(h.MODELS / "bert.onnx", "--ranks", "2")
+    plan, = h.found_plans(h.MODELS / "bert.onnx", "--ranks", "2")
     assert plan["seconds"] > 0 and "--zero" not in plan["recipe"]
 
 
 def test_the_machine_decides(tmp_path):
     """Where ranks can hardly talk to each other the plan that is found has them send less, and is never slower than the others'."""
     (tmp_path / "slow.toml").write_text(MACHINE)
-    slow, = plans(GPT, *TRAIN, "--ranks", "2", "--machine", tmp_path / "slow.toml", "-o", tmp_path / "slow-plan.toml")
-    fast, = plans(GPT, *TRAIN, "--ranks", "2", "-o", tmp_path / "fast-plan.toml")
+    slow, = h.found_plans(GPT, *TRAIN, "--ranks", "2", "--machine", tmp_path / "slow.toml", "-o", tmp_path / "slow-plan.toml")
+    fast, = h.found_plans(GPT, *TRAIN, "--ranks", "2", "-o", tmp_path / "fast-plan.toml")
     assert slow["sent_bytes"] <= fast["sent_bytes"]
     there = simulated(GPT, *TRAIN, "--machine", tmp_path / "slow.toml", "--plan", tmp_path / "fast-plan.toml")
     assert there["calibrated"] and slow["seconds"] <= there["seconds"] * (1 + 1e-9)
@@ -167,7 +163,7 @@ def test_another_target(tmp_path):
     promised = json.loads(h.checked(tmp_path / "gpt", "info", "--json").stdout)["step_seconds"]
     here, there = simulated(*options), simulated(*options, "--target", "cuda")
     assert there["seconds"] == promised < here["seconds"] / 10
-    found, = plans(GPT, *TRAIN, "--threads", "1", "--ranks", "2", "--target", "cuda", "-o", tmp_path / "plan.toml")
+    found, = h.found_plans(GPT, *TRAIN, "--threads", "1", "--ranks", "2", "--target", "cuda", "-o", tmp_path / "plan.toml")
     assert found["seconds"] <= promised
     again = simulated(GPT, *TRAIN, "--threads", "1", "--plan", tmp_path / "plan.toml", "--target", "cuda")
     assert again["seconds"] == pytest.approx(found["seconds"], rel=1e-12)
@@ -244,7 +240,7 @@ def test_a_mesh_is_completed(tmp_path):
     """The rest of the ranks is spread beside the axes of a plan, whose entries stay."""
     (tmp_path / "given.toml").write_text('[mesh]\ntensor = 2\n[[op]]\nmatch = "*.mlp.c_fc*"\npattern = "column"\naxes = ["tensor"]\n'
                                          '[[op]]\nmatch = "*.mlp.c_proj*"\npattern = "row"\naxes = ["tensor"]\n')
-    plan, = plans(GPT, *TRAIN, "--ranks", "4", "--plan", tmp_path / "given.toml", "-o", tmp_path / "plan.toml")
+    plan, = h.found_plans(GPT, *TRAIN, "--ranks", "4", "--plan", tmp_path / "given.toml", "-o", tmp_path / "plan.toml")
     text = (tmp_path / "plan.toml").read_text()
     mesh = dict(re.findall(r'^"(\w+)" = (\d+)$', text, re.M))
     assert mesh.pop("tensor") == "2" and list(mesh.values()) == ["2"], text

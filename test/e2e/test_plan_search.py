@@ -34,7 +34,7 @@ def simulated(*arguments):
 
 
 def planned(*arguments):
-    return json.loads(h.checked(h.TESSERA, "plan", *arguments, "--auto", "--json").stdout)["plans"][0]
+    return h.found_plans(*arguments)[0]
 
 
 def products(model, *options):
@@ -152,7 +152,7 @@ def test_what_is_found_is_the_best_of_all(tmp_path, seed, units, ranks, machine)
     fastest = min(prices, key=lambda each: each["seconds"])
     least = min(each["device_bytes"] for each in prices)
     # Nothing is stored in pieces, moved or made again, as in the plans that are compared with.
-    fixed = (*options, "--zero", "0", "--ranks", str(ranks), "--plan-seconds", "600")
+    fixed = (*options, "--zero", "0", "--ranks", str(ranks))
     for cap in (None, (least + fastest["device_bytes"]) // 2):
         best = min(each["seconds"] for each in prices if cap is None or each["device_bytes"] <= cap)
         capped = () if cap is None else ("--device-memory", str(cap), "--offload", "none", "--recompute", "none")

@@ -40,9 +40,9 @@ def model_of(folder, name, **changes):
 def planned(folder, model, *options):
     """The plan, and what was said of each recipe while recipes were compared."""
     page = folder / "plan.html"
-    result = h.checked(h.TESSERA, "plan", model, *options, "--auto", "--json", "--report", page, "-o", folder / "plan.toml")
+    plan, = h.found_plans(model, *options, "--report", page, "-o", folder / "plan.toml")
     data = json.loads(re.search(r'<script[^>]*id="step"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
-    return json.loads(result.stdout)["plans"][0], {each["recipe"]: each for each in data["alternatives"] if "reason" not in each}
+    return plan, {each["recipe"]: each for each in data["alternatives"] if "reason" not in each}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -67,9 +67,14 @@ def test_what_is_drawn_is_what_the_whole_comes_to(name, tmp_path, machine):
 
 def test_cores_do_not_matter(tmp_path, machine):
     """Candidates are judged beside each other; which are, and what is found, does not depend on how many at a time."""
-    options = (model_of(tmp_path, "gpt2"), *TRAIN, *machine, "--threads", "1", "--auto", "--ranks", "4", "-o")
-    h.checked("taskset", "-c", str(min(os.sched_getaffinity(0))), h.TESSERA, "plan", *options, tmp_path / "one.toml")
-    h.checked(h.TESSERA, "plan", *options, tmp_path / "all.toml")
+    options = (model_of(tmp_path, "gpt2"), *TRAIN, *machine, "--threads", "1", "--ranks", "4", "-o")
+    own = os.sched_getaffinity(0)
+    for name, cores in (("one", {min(own)}), ("all", own)):
+        os.sched_setaffinity(0, cores)
+        try:
+            h.found_plans(*options, tmp_path / f"{name}.toml")
+        finally:
+            os.sched_setaffinity(0, own)
     assert (tmp_path / "one.toml").read_text() == (tmp_path / "all.toml").read_text()
 
 
@@ -78,7 +83,7 @@ def test_what_is_drawn_of_pipelines(stages, tmp_path, machine):
     """Of few microbatches, on two stages of few blocks too. Too large for cuts to be compared, so that both are cut alike."""
     model = model_of(tmp_path, "gpt2")
     options = ("--train", "adamw", "--bind", "batch=20", "--bind", "seq=32", *machine)
-    drawn = planned(tmp_path, model, *options, "--pp", str(stages), "--microbatches", "20", "--ranks", str(stages), "--plan-seconds", "600")[1]
+    drawn = planned(tmp_path, model, *options, "--pp", str(stages), "--microbatches", "20", "--ranks", str(stages))[1]
     known = [each for each in drawn if drawn[each]["drawn"] and "changed" not in each]
     assert len(known) >= 2, drawn
     for each in known:
