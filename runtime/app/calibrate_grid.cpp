@@ -56,7 +56,8 @@ CalibrationGrid ofProcessor() {
       .checkedProducts = {{1, 4, 768, 768}, {1, 200, 768, 3072}, {1, 512, 1536, 384}, {12, 64, 96, 64}},
       .checkedAttention = {12, 200, 64},
       .checkedConvolution = {4, 128, 14, 3},
-      .coldBytes = 16 << 20,
+      .coldBytes = 64 << 20,
+      .mostSets = 64,
       .longest = 2,
   };
 }
@@ -83,6 +84,7 @@ CalibrationGrid ofCard() {
       .checkedAttention = {96, 1024, 64},
       .checkedConvolution = {64, 128, 14, 3},
       .coldBytes = 128 << 20, // the caches of cards have up to 60 MiB
+      .mostSets = 4,
       .longest = 0.03,
   };
 }

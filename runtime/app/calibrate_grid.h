@@ -40,8 +40,9 @@ struct CalibrationGrid {
   Heads checkedAttention;
   Images checkedConvolution;
 
-  /// Sets of buffers that are used in turns have so many bytes together, so that none is in a cache already.
-  int64_t coldBytes;
+  /// Sets of buffers that are used in turns have so many bytes together, so that none is in a cache already,
+  /// as most of a step's are not; at most so many sets.
+  int64_t coldBytes, mostSets;
   /// What takes longer, by the best rate so far, is left out.
   double longest;
 };

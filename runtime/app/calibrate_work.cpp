@@ -20,14 +20,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Sets of buffers that are used in turns, at most.
-constexpr int kMostSets = 4;
+/// Calls that are timed as one, at most.
+constexpr size_t kMostInTurn = 4;
 constexpr int kRounds = 5, kAgain = 1;
 
 class WorkMeter {
 public:
   WorkMeter(Meter &meter, double threads, double budget, MachineFile &machine)
-      : grid(calibrationGrid(meter.device)), meter(meter), threads(threads), left(budget), machine(machine) {}
+      : grid(calibrationGrid(meter.device)), meter(meter), buffers(meter.device, grid.coldBytes),
+        threads(threads), left(budget), machine(machine) {}
   void measure();
 
 private:
@@ -78,6 +79,7 @@ private:
   using Clock = std::chrono::steady_clock;
   const CalibrationGrid grid;
   Meter &meter;
+  Buffers buffers; // of the shape that is measured
   const double threads;
   /// Seconds.
   double left, allowed = 0;
@@ -97,22 +99,26 @@ std::string text(const ProductShape &shape) {
 }
 
 Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
-  Buffers buffers(meter.device);
   int64_t bytes = 1;
   for (const Call &call : calls)
     for (int64_t size : call.bytes)
       bytes += size;
+  buffers.clear();
   std::vector<Work> sets;
-  for (int set = 0; set < std::clamp<int64_t>(grid.coldBytes / bytes, 2, kMostSets); ++set)
+  for (int set = 0; set < std::clamp<int64_t>(grid.coldBytes / bytes, 2, grid.mostSets); ++set)
     for (const Call &call : calls)
       sets.push_back(meter.call(buffers, call.function, call.attrs, call.bytes));
-  // Short work is done as often as can be timed; all sets are touched before they are.
-  size_t turns = std::max<size_t>(1, sets.size() / calls.size()), next = 0;
-  auto turn = [&] {
-    for (size_t i = 0; i < turns * calls.size(); ++i)
-      sets[next++ % sets.size()](nullptr);
+  size_t next = 0;
+  auto turnOf = [&](size_t count) {
+    return [&, count] {
+      for (size_t i = 0; i < count; ++i)
+        sets[next++ % sets.size()](nullptr);
+    };
   };
-  turn();
+  // All sets are touched before they are timed, and short work is done as often as can be timed.
+  turnOf(sets.size())();
+  const size_t turns = std::min(sets.size() / calls.size(), kMostInTurn);
+  auto turn = turnOf(turns * calls.size());
   // Others may have been busy just then: what is noisy is measured again, and the less noisy one counts.
   Meter::Figure figure = meter.measureTurns(turn, kRounds);
   for (int again = 0; again < kAgain && meter.isNoisyAnywhere(figure); ++again)

@@ -15,21 +15,28 @@ namespace tessera::rt {
 /// Buffers of the device for as long as something is measured.
 class Buffers {
 public:
-  explicit Buffers(Device &device) : device(device) {}
+  /// Those that are added lie beside each other in blocks of at least so many bytes, as in a program's arena.
+  explicit Buffers(Device &device, int64_t blockBytes = 0) : device(device), blockBytes(blockBytes) {}
   ~Buffers() {
-    for (auto [pointer, bytes] : all)
-      device.release(pointer, bytes);
+    for (const Block &block : blocks)
+      device.release(block.at, block.bytes);
   }
   Buffers(const Buffers &) = delete;
   Buffers &operator=(const Buffers &) = delete;
-  void *add(int64_t bytes) {
-    all.push_back({device.allocate(bytes), bytes});
-    return all.back().first;
-  }
+  void *add(int64_t bytes);
+  /// What was added is over: what is added from now on is where that was.
+  void clear() { current = used = 0; }
 
 private:
+  struct Block {
+    char *at;
+    int64_t bytes;
+  };
   Device &device;
-  std::vector<std::pair<void *, int64_t>> all;
+  const int64_t blockBytes;
+  std::vector<Block> blocks;
+  size_t current = 0; // the block that is added to
+  int64_t used = 0;   // of it
 };
 
 /// The median of sorted figures, of two in the middle the larger.
