@@ -1,8 +1,8 @@
 """Simulated against measured seconds of training steps, on this machine as `tessera calibrate` finds it; `tools/bench predict` is the way in.
 
-Each model under each plan: compiled by the calibrated rates, promised by `info`, run. Of a row the promise and the median of the measured steps, and by
-how much the promise is off; then the same of what rank 0 computes alone, without communication and waits, where of each operator the median of its times
-counts, as calibrate measures. With --kinds the latter by kind of operator.
+In turns, for the machine is not the same from one minute to the next: calibrate, then each model under each plan, promised by `info` and run. Of a row the
+median of the promises and of the measured steps, and by how much the promise is off; then the same of what rank 0 computes alone, without communication and
+waits, where of each operator the median of its times counts, as calibrate measures. With --kinds the latter by kind of operator.
 """
 import argparse
 import collections
@@ -103,54 +103,85 @@ STEPS = 20
 COMMUNICATION = {"wait", "send", "recv", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute"}
 
 
+class Row:
+    """A model under a plan, compiled when it is made."""
+
+    def __init__(self, folder, name, plan):
+        family, model = ZOO[name]
+        self.folder, self.name, self.plan = folder, name, plan
+        self.ranks, recipe = PLANS[plan]
+        self.program = folder / f"{name}-{plan}"
+        self.threads = ("--threads", 2 // self.ranks)
+        self.data = make_data(folder, name, model)
+        binds = [word for bind in model.bind.format(batch=model.batch, length=model.length).split() for word in ("--bind", bind)]
+        self.compiled = (make_model(folder, name, family, model), "--train", "adamw", *binds, *recipe.split(), *self.threads)
+        result = run(TESSERA, "compile", *self.compiled, "-o", self.program, check=False)
+        self.refusal = result.stderr.strip().splitlines()[0][:100] if result.returncode else None
+        self.promised, self.measured, self.ours, self.theirs = [], [], [], []
+
+    def turn(self, machine, own):
+        """One more promise and measurement; `own`: by what the program's own calibrate finds."""
+        if own:
+            machine = self.folder / "own.toml"
+            run(self.program, "calibrate", "-o", machine, "--seconds", 10, *self.threads)
+        info = run(self.program, "info", "--json", *self.threads, "--machine", machine)
+        self.promised.append(json.loads(info.stdout)["step_seconds"])
+        log, simulated, measured = (self.folder / file for file in ("log.jsonl", "simulated.json", "measured.json"))
+        run(TESSERA, "simulate", *self.compiled, "--machine", machine, "--trace", simulated, "--json")
+        run(self.program, "train", *self.data, "--steps", STEPS, *self.threads, "--log", log, "--trace", measured)
+        self.measured.append(statistics.median(json.loads(line)["seconds"] for line in log.read_text().splitlines()[1:]))
+        self.ours.append(operators(simulated, 1))
+        self.theirs.append(operators(measured, STEPS))
+
+    def off(self):
+        return statistics.median(self.promised) / statistics.median(self.measured) - 1
+
+    def computing(self):
+        return [statistics.median(sum(turn.values()) for turn in turns) for turns in (self.ours, self.theirs)]
+
+    def text(self):
+        ours, theirs = self.computing()
+        return (f"{self.name:8} {self.plan:6} {statistics.median(self.promised) * 1e3:10.2f} {statistics.median(self.measured) * 1e3:10.2f} "
+                f"{100 * self.off():+6.1f}% {ours:10.2f} {theirs:10.2f} {100 * (ours / theirs - 1):+6.1f}%   "
+                + " ".join(f"{100 * (promised / measured - 1):+.0f}" for promised, measured in zip(self.promised, self.measured)))
+
+    def kinds(self):
+        names = {kind for turn in (*self.ours, *self.theirs) for kind in turn}
+        rows = [(kind, *(statistics.median(turn[kind] for turn in turns) for turns in (self.ours, self.theirs))) for kind in names]
+        for kind, ours, theirs in sorted(rows, key=lambda row: -abs(row[1] - row[2]))[:12]:
+            yield f"    {kind:28} {ours:8.2f} {theirs:8.2f}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp/tessera-bench-predict"))
     parser.add_argument("--models", nargs="*", default=list(ZOO), choices=list(ZOO))
     parser.add_argument("--plans", nargs="*", default=list(PLANS), choices=list(PLANS))
     parser.add_argument("--kinds", action="store_true", help="by kind of operator, too")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each program")
+    parser.add_argument("--turns", type=int, default=3, help="how often the machine is calibrated and each program run")
     parser.add_argument("--own", action="store_true", help="promise by the rates that each program's own calibrate finds, just before it is run")
     options = parser.parse_args()
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    machines = {}
-    for ranks in sorted({PLANS[plan][0] for plan in options.plans}):
-        machines[ranks] = folder / f"machine{ranks}.toml"
-        run(TESSERA, "calibrate", "-o", machines[ranks], "--ranks", ranks, "--threads", 2 // ranks)
-    errors, alone = [], []
-    print(f"{'model':8} {'plan':6} {'simulated':>10} {'measured':>10} {'off':>7} {'computing':>10} {'measured':>10} {'off':>7}   (ms)")
-    for name in options.models:
-        family, model = ZOO[name]
-        path, data = make_model(folder, name, family, model), make_data(folder, name, model)
-        binds = [word for bind in model.bind.format(batch=model.batch, length=model.length).split() for word in ("--bind", bind)]
-        for plan in options.plans:
-            ranks, recipe = PLANS[plan]
-            common = (path, "--train", "adamw", *binds, *recipe.split(), "--machine", machines[ranks], "--threads", 2 // ranks)
-            made = run(TESSERA, "compile", *common, "-o", folder / "program", check=False)
-            if made.returncode:
-                print(f"{name:8} {plan:6} {made.stderr.strip().splitlines()[0][:100]}", flush=True)
-                continue
-            by = common[-4:-2]
-            if options.own:
-                by = ("--machine", folder / "own.toml")
-                run(folder / "program", "calibrate", "-o", folder / "own.toml", "--seconds", 10, "--threads", 2 // ranks)
-            promised = json.loads(run(TESSERA, "simulate", *common[:-4], *common[-2:], *by, "--trace", folder / "simulated.json", "--json").stdout)["seconds"]
-            if options.own:  # of the program as it was compiled
-                promised = json.loads(run(folder / "program", "info", "--json", "--threads", 2 // ranks, *by).stdout)["step_seconds"]
-            seconds = []
-            for _ in range(options.rounds):
-                run(folder / "program", "train", *data, "--steps", STEPS, "--threads", 2 // ranks, "--log", folder / "log.jsonl", "--trace", folder / "measured.json")
-                seconds += [json.loads(line)["seconds"] for line in (folder / "log.jsonl").read_text().splitlines()[1:]]
-            ours, theirs = operators(folder / "simulated.json", 1), operators(folder / "measured.json", STEPS)
-            errors.append(promised / statistics.median(seconds) - 1)
-            alone.append(sum(ours.values()) / sum(theirs.values()) - 1)
-            print(f"{name:8} {plan:6} {promised * 1e3:10.2f} {statistics.median(seconds) * 1e3:10.2f} {100 * errors[-1]:+6.1f}% "
-                  f"{sum(ours.values()):10.2f} {sum(theirs.values()):10.2f} {100 * alone[-1]:+6.1f}%", flush=True)
-            if options.kinds:
-                for kind in sorted({*ours, *theirs}, key=lambda kind: -abs(ours[kind] - theirs[kind]))[:12]:
-                    print(f"    {kind:28} {ours[kind]:8.2f} {theirs[kind]:8.2f}")
-    for what, off in (("steps", errors), ("computing", alone)) if errors else ():
+    rows = [Row(folder, name, plan) for name in options.models for plan in options.plans]
+    for row in rows:
+        if row.refusal:
+            print(f"{row.name:8} {row.plan:6} {row.refusal}", flush=True)
+    rows = [row for row in rows if not row.refusal]
+    for turn in range(options.turns):
+        machines = {ranks: folder / f"machine{ranks}.toml" for ranks in sorted({row.ranks for row in rows})}
+        for ranks in machines if not options.own else ():
+            run(TESSERA, "calibrate", "-o", machines[ranks], "--ranks", ranks, "--threads", 2 // ranks)
+        for row in rows:
+            row.turn(machines[row.ranks], options.own)
+        print(f"turn {turn + 1} of {options.turns}: off by {100 * statistics.mean(abs(row.promised[-1] / row.measured[-1] - 1) for row in rows):.1f} % in the mean", flush=True)
+    print(f"{'model':8} {'plan':6} {'simulated':>10} {'measured':>10} {'off':>7} {'computing':>10} {'measured':>10} {'off':>7}   each turn (ms, %)")
+    for row in rows:
+        print(row.text())
+        for line in row.kinds() if options.kinds else ():
+            print(line)
+    computing = [ours / theirs - 1 for ours, theirs in (row.computing() for row in rows)]
+    for what, off in (("steps", [row.off() for row in rows]), ("computing", computing)) if rows else ():
         print(f"{what}: off by {100 * statistics.mean(map(abs, off)):.1f} % in the mean, {100 * max(map(abs, off)):.1f} % at most; "
               f"{sum(abs(error) <= 0.1 for error in off)} of {len(off)} within 10 %")
 

@@ -30,13 +30,19 @@ std::vector<CalibrationGrid::Heads> attention(int64_t count, const Sizes &rows, 
 }
 
 // As many images as have so many positions together.
-std::vector<CalibrationGrid::Images> convolutions(int64_t positions, const Sizes &sides) {
+std::vector<CalibrationGrid::Images> convolutions(int64_t positions, const Sizes &channelSizes,
+                                                  const Sizes &sides) {
   std::vector<CalibrationGrid::Images> all;
-  for (int64_t channels : {16, 64, 256})
+  for (int64_t channels : channelSizes)
     for (int64_t side : sides)
       for (int64_t kernel : {1, 3})
         all.push_back({positions / (side * side), channels, side, kernel});
   return all;
+}
+
+template <typename Shape> std::vector<Shape> both(std::vector<Shape> one, const std::vector<Shape> &other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
 }
 
 CalibrationGrid ofProcessor() {
@@ -48,7 +54,9 @@ CalibrationGrid ofProcessor() {
                  attention(16, {16, 48, 128, 512}, {8, 32, 64, 128})},
                 {DType::BF16, products(rows, {16, 192, 1536}, 32, small),
                  attention(16, {16, 48, 128, 512}, {16, 64})}},
-      .convolutions = convolutions(2048, {4, 16, 32}),
+      // Of one number of positions alone rates would not tell images from their size.
+      .convolutions =
+          both(convolutions(2048, {16, 64, 256}, {4, 8, 16, 32}), convolutions(16384, {16}, {4, 16})),
       .rows = {4096},
       .width = 512,
       .updates = {1 << 12, 1 << 16, 1 << 19, 1 << 22},
@@ -72,7 +80,7 @@ CalibrationGrid ofCard() {
   }
   return {
       .types = std::move(types),
-      .convolutions = convolutions(8 * 56 * 56, {7, 28, 56}),
+      .convolutions = convolutions(8 * 56 * 56, {16, 64, 256}, {7, 28, 56}),
       .rows = {1 << 8, 1 << 12, 1 << 16},
       .width = 1024,
       .updates = {1 << 16, 1 << 20, 1 << 22, 1 << 25},
