@@ -49,7 +49,12 @@ private:
     Json attrs;
     std::vector<int64_t> bytes;
   };
+  /// How many sets of buffers of so many bytes are used in turns.
+  int64_t numSets(int64_t bytes) const;
+  /// Of all of these, one after the other.
   Meter::Figure seconds(const std::vector<Call> &calls);
+  /// Of one of these sets of so many calls each.
+  Meter::Figure seconds(const std::vector<Work> &sets, size_t calls);
   static Call update(int64_t count);
   std::vector<Call> product(DType type, const CalibrationGrid::Product &sizes) const;
   std::vector<Call> heads(DType type, bool isBackward, bool isCausal,
@@ -99,16 +104,24 @@ std::string text(const ProductShape &shape) {
   return line;
 }
 
+int64_t WorkMeter::numSets(int64_t bytes) const {
+  return std::clamp<int64_t>(grid.coldBytes / std::max<int64_t>(bytes, 1), 2, grid.mostSets);
+}
+
 Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
-  int64_t bytes = 1;
+  int64_t bytes = 0;
   for (const Call &call : calls)
     for (int64_t size : call.bytes)
       bytes += size;
   buffers.clear();
   std::vector<Work> sets;
-  for (int set = 0; set < std::clamp<int64_t>(grid.coldBytes / bytes, 2, grid.mostSets); ++set)
+  for (int64_t set = 0; set < numSets(bytes); ++set)
     for (const Call &call : calls)
       sets.push_back(meter.call(buffers, call.function, call.attrs, call.bytes));
+  return seconds(sets, calls.size());
+}
+
+Meter::Figure WorkMeter::seconds(const std::vector<Work> &sets, size_t calls) {
   size_t next = 0;
   auto turnOf = [&](size_t count) {
     return [&, count] {
@@ -119,10 +132,10 @@ Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
   // All sets are touched before they are timed, and short work is done as often as can be timed.
   const Clock::time_point begin = Clock::now();
   turnOf(sets.size())();
-  const size_t count = sets.size() / calls.size();
+  const size_t count = sets.size() / calls;
   const double once = std::chrono::duration<double>(Clock::now() - begin).count() / double(count);
   const size_t turns = meter.device.isHost() && once > kLong ? 1 : std::min(count, kMostInTurn);
-  auto turn = turnOf(turns * calls.size());
+  auto turn = turnOf(turns * calls);
   // Others may have been busy just then: what is noisy is measured again, and the less noisy one counts.
   Meter::Figure figure = meter.measureTurns(turn, kRounds);
   for (int again = 0; again < kAgain && meter.isNoisyAnywhere(figure); ++again)
@@ -333,22 +346,26 @@ void WorkMeter::rows() {
   for (int64_t count : grid.rows) {
     const int64_t width = grid.width;
     const std::vector<int64_t> bytes = {4 * count * width, 8 * count, 4 * count * width};
-    const auto moved = double(bytes[0] + bytes[1] + bytes[2]);
+    const int64_t all = bytes[0] + bytes[1] + bytes[2];
+    const auto moved = double(all);
     if (isLeftOut(WorkClass::Gather, moved)) {
       ++leftOut;
       continue;
     }
-    Buffers buffers(meter.device);
     std::vector<int64_t> ids;
-    std::vector<void *> at;
-    for (int64_t size : bytes)
-      at.push_back(buffers.add(size));
     for (int64_t i = 0; i < count; ++i)
       ids.push_back(i * 7919 % count);
-    meter.device.upload(at[1], ids.data(), bytes[1]);
     Json attrs = {{"rows", count}, {"width", width}, {"count", count}, {"ids", "i64"}, {"dtype", "f32"}};
-    Work gather = meter.device.prepareCall({"gather", attrs, at, bytes, 0});
-    Meter::Figure figure = meter.measureTurns([&] { gather(nullptr); }, kRounds);
+    buffers.clear();
+    std::vector<Work> sets;
+    for (int64_t set = 0; set < numSets(all); ++set) {
+      std::vector<void *> at;
+      for (int64_t size : bytes)
+        at.push_back(buffers.add(size));
+      meter.device.upload(at[1], ids.data(), bytes[1]);
+      sets.push_back(meter.device.prepareCall({"gather", attrs, at, bytes, 0}));
+    }
+    const Meter::Figure figure = seconds(sets, 1);
     note(WorkClass::Gather, moved / figure.seconds, figure);
     machine.gather = moved / figure.seconds / threads;
     machine.points.push_back({WorkClass::Gather, DType::F32, kernelShape(moved), *machine.gather});
