@@ -12,14 +12,13 @@ namespace tessera::rt {
 void *Buffers::add(int64_t bytes) {
   constexpr int64_t alignment = 64;
   const int64_t size = (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-  for (; current < blocks.size() && used + size > blocks[current].bytes; ++current)
-    used = 0;
-  if (current == blocks.size()) {
+  if (blocks.empty() || used + size > blocks.back().bytes) {
     const int64_t block = std::max(size, blockBytes);
     blocks.push_back({static_cast<char *>(device.allocate(block)), block});
+    used = 0;
   }
   used += size;
-  return blocks[current].at + used - size;
+  return blocks.back().at + used - size;
 }
 
 Meter::Figure Meter::measure(const std::function<void(int round)> &body, int rounds) {

@@ -17,26 +17,30 @@ class Buffers {
 public:
   /// Those that are added lie beside each other in blocks of at least so many bytes, as in a program's arena.
   explicit Buffers(Device &device, int64_t blockBytes = 0) : device(device), blockBytes(blockBytes) {}
-  ~Buffers() {
-    for (const Block &block : blocks)
-      device.release(block.at, block.bytes);
-  }
+  ~Buffers() { keep(0); }
   Buffers(const Buffers &) = delete;
   Buffers &operator=(const Buffers &) = delete;
   void *add(int64_t bytes);
-  /// What was added is over: what is added from now on is where that was.
-  void clear() { current = used = 0; }
+  /// What was added is over. What is added from now on has the first block again.
+  void clear() {
+    keep(1);
+    used = 0;
+  }
 
 private:
   struct Block {
     char *at;
     int64_t bytes;
   };
+  void keep(size_t count) {
+    for (; blocks.size() > count; blocks.pop_back())
+      device.release(blocks.back().at, blocks.back().bytes);
+  }
+
   Device &device;
   const int64_t blockBytes;
   std::vector<Block> blocks;
-  size_t current = 0; // the block that is added to
-  int64_t used = 0;   // of it
+  int64_t used = 0; // of the last
 };
 
 /// The median of sorted figures, of two in the middle the larger.

@@ -36,10 +36,10 @@ TEST(Buffers, ThatDoNotFitHaveABlockOfTheirOwn) {
 TEST(Buffers, AreWhereThoseBeforeWere) {
   HostDevice device = makeDevice();
   Buffers buffers(device, 4096);
-  void *first = buffers.add(3000), *second = buffers.add(3000);
+  void *first = buffers.add(3000);
+  buffers.add(3000);
   buffers.clear();
   EXPECT_EQ(buffers.add(2000), first);
-  EXPECT_EQ(buffers.add(3000), second);
   buffers.clear();
   EXPECT_EQ(buffers.add(4096), first);
 }
