@@ -1,6 +1,7 @@
 """Simulated against measured seconds of training steps, on this machine as `tessera calibrate` finds it; `tools/bench predict` is the way in.
 
-In turns, for the machine is not the same from one minute to the next: calibrate, then each model under each plan, promised by `info` and run. Of a row the
+In turns, for the machine is not the same from one minute to the next: calibrate, then each model under each plan, compiled by those rates, promised by `info`
+and run. Of a row the
 median of the promises and of the measured steps, and by how much the promise is off; then the same of what rank 0 computes alone, without communication and
 waits, where of each operator the median of its times counts, as calibrate measures. With --kinds the latter by kind of operator.
 """
@@ -104,34 +105,34 @@ COMMUNICATION = {"wait", "send", "recv", "all_reduce", "all_gather", "reduce_sca
 
 
 class Row:
-    """A model under a plan, compiled when it is made."""
+    """A model under a plan. `model`: the file; `data`: options with one batch."""
 
-    def __init__(self, folder, name, plan):
-        family, model = ZOO[name]
-        self.folder, self.name, self.plan = folder, name, plan
+    def __init__(self, folder, name, plan, model, data):
+        self.folder, self.name, self.plan, self.data = folder, name, plan, data
         self.ranks, recipe = PLANS[plan]
-        self.program = folder / f"{name}-{plan}"
         self.threads = ("--threads", 2 // self.ranks)
-        self.data = make_data(folder, name, model)
-        binds = [word for bind in model.bind.format(batch=model.batch, length=model.length).split() for word in ("--bind", bind)]
-        self.compiled = (make_model(folder, name, family, model), "--train", "adamw", *binds, *recipe.split(), *self.threads)
-        result = run(TESSERA, "compile", *self.compiled, "-o", self.program, check=False)
-        self.refusal = result.stderr.strip().splitlines()[0][:100] if result.returncode else None
+        shape = ZOO[name][1]
+        binds = [word for bind in shape.bind.format(batch=shape.batch, length=shape.length).split() for word in ("--bind", bind)]
+        self.common = (model, "--train", "adamw", *binds, *recipe.split(), *self.threads)
         self.promised, self.measured, self.ours, self.theirs = [], [], [], []
 
     def turn(self, machine, own):
-        """One more promise and measurement; `own`: by what the program's own calibrate finds."""
+        """One more promise and measurement; `own`: by what the program's own calibrate finds. Returns why it is not compiled, if it is not."""
+        program, log, simulated, measured = (self.folder / file for file in ("program", "log.jsonl", "simulated.json", "measured.json"))
+        made = run(TESSERA, "compile", *self.common, "--machine", machine, "-o", program, check=False)
+        if made.returncode:
+            return made.stderr.strip().splitlines()[0][:100]
+        run(TESSERA, "simulate", *self.common, "--machine", machine, "--trace", simulated, "--json")
         if own:
             machine = self.folder / "own.toml"
-            run(self.program, "calibrate", "-o", machine, "--seconds", 10, *self.threads)
-        info = run(self.program, "info", "--json", *self.threads, "--machine", machine)
+            run(program, "calibrate", "-o", machine, "--seconds", 10, *self.threads)
+        info = run(program, "info", "--json", *self.threads, "--machine", machine)
         self.promised.append(json.loads(info.stdout)["step_seconds"])
-        log, simulated, measured = (self.folder / file for file in ("log.jsonl", "simulated.json", "measured.json"))
-        run(TESSERA, "simulate", *self.compiled, "--machine", machine, "--trace", simulated, "--json")
-        run(self.program, "train", *self.data, "--steps", STEPS, *self.threads, "--log", log, "--trace", measured)
+        run(program, "train", *self.data, "--steps", STEPS, *self.threads, "--log", log, "--trace", measured)
         self.measured.append(statistics.median(json.loads(line)["seconds"] for line in log.read_text().splitlines()[1:]))
         self.ours.append(operators(simulated, 1))
         self.theirs.append(operators(measured, STEPS))
+        return None
 
     def off(self):
         return statistics.median(self.promised) / statistics.median(self.measured) - 1
@@ -161,27 +162,34 @@ def main():
     parser.add_argument("--turns", type=int, default=3, help="how often the machine is calibrated and each program run")
     parser.add_argument("--own", action="store_true", help="promise by the rates that each program's own calibrate finds, just before it is run")
     options = parser.parse_args()
+    if options.turns < 1:
+        parser.error("--turns: expected a whole number of at least 1")
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [Row(folder, name, plan) for name in options.models for plan in options.plans]
-    for row in rows:
-        if row.refusal:
-            print(f"{row.name:8} {row.plan:6} {row.refusal}", flush=True)
-    rows = [row for row in rows if not row.refusal]
+    rows = []
+    for name in options.models:
+        family, model = ZOO[name]
+        made = make_model(folder, name, family, model), make_data(folder, name, model)
+        rows += [Row(folder, name, plan, *made) for plan in options.plans]
     for turn in range(options.turns):
         machines = {ranks: folder / f"machine{ranks}.toml" for ranks in sorted({row.ranks for row in rows})}
-        for ranks in machines if not options.own else ():
-            run(TESSERA, "calibrate", "-o", machines[ranks], "--ranks", ranks, "--threads", 2 // ranks)
-        for row in rows:
-            row.turn(machines[row.ranks], options.own)
-        print(f"turn {turn + 1} of {options.turns}: off by {100 * statistics.mean(abs(row.promised[-1] / row.measured[-1] - 1) for row in rows):.1f} % in the mean", flush=True)
+        for ranks, machine in machines.items():
+            run(TESSERA, "calibrate", "-o", machine, "--ranks", ranks, "--threads", 2 // ranks)
+        for row in list(rows):
+            if refusal := row.turn(machines[row.ranks], options.own):
+                print(f"{row.name:8} {row.plan:6} {refusal}", flush=True)
+                rows.remove(row)
+        off = [abs(row.promised[-1] / row.measured[-1] - 1) for row in rows]
+        if not off:
+            return
+        print(f"turn {turn + 1} of {options.turns}: off by {100 * statistics.mean(off):.1f} % in the mean", flush=True)
     print(f"{'model':8} {'plan':6} {'simulated':>10} {'measured':>10} {'off':>7} {'computing':>10} {'measured':>10} {'off':>7}   each turn (ms, %)")
     for row in rows:
         print(row.text())
         for line in row.kinds() if options.kinds else ():
             print(line)
     computing = [ours / theirs - 1 for ours, theirs in (row.computing() for row in rows)]
-    for what, off in (("steps", [row.off() for row in rows]), ("computing", computing)) if rows else ():
+    for what, off in (("steps", [row.off() for row in rows]), ("computing", computing)):
         print(f"{what}: off by {100 * statistics.mean(map(abs, off)):.1f} % in the mean, {100 * max(map(abs, off)):.1f} % at most; "
               f"{sum(abs(error) <= 0.1 for error in off)} of {len(off)} within 10 %")
 
