@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -137,6 +138,12 @@ def checked(*command, **options):
     assert result.returncode == 0, (
         f"status {result.returncode}: {' '.join(map(str, command))}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}")
     return result
+
+
+def processor_seconds():
+    """Of processes that have ended: others on the machine add less to it than to the clock."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def found_plans(*arguments):

@@ -1,7 +1,6 @@
 """tessera plan --auto and tessera simulate: what is found is what compiles, as fast and as large as it was said to be, and nothing simpler is faster."""
 import json
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -14,12 +13,6 @@ import harness as h
 GPT = h.ROOT / "python" / "gpt_bytes.onnx"
 TRAIN = ("--train", "adamw")
 MACHINE = '[device]\nname = "far apart"\n[[level]]\nranks = 64\nlatency = 1e-3\nbandwidth = 1e8\n'
-
-
-def processor_seconds():
-    """Of processes that have ended: others on the machine add less to it than to the clock."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def simulated(*arguments):
@@ -228,19 +221,19 @@ def test_near_what_is_needed(tmp_path):
     h.checked(h.TESSERA, "plan", *kept, "2200KiB", "--auto", "--ranks", "2", "-o", tmp_path / "two.toml")
     h.checked(h.TESSERA, "compile", *kept[:-1], "--plan", tmp_path / "two.toml", "--to", "memory", "-o", tmp_path / "two.mlir")
     assert 'device  = "2200KiB"' in (tmp_path / "two.toml").read_text()
-    began = processor_seconds()
+    began = h.processor_seconds()
     h.assert_error(h.tessera("plan", *kept, "20KiB", "--auto", "--ranks", "2"), "no plan was found for 2 ranks", "the least is ")
-    assert processor_seconds() - began < 10
+    assert h.processor_seconds() - began < 10
 
 
 def test_a_hopeless_cap(tmp_path):
     """Far below what splitting all state comes to nothing else is looked at: none of the dozens of other recipes, and no other number of ranks."""
     h.checked(sys.executable, h.MODELS / "shapes.py", "gpt2", tmp_path / "gpt2.onnx")
-    began = processor_seconds()
+    began = h.processor_seconds()
     result = h.tessera("plan", tmp_path / "gpt2.onnx", "--bind", "batch=8", "--bind", "seq=1024", *TRAIN, "--auto", "--ranks", "8", "--device-memory", "1MiB")
     h.assert_error(result, "no plan was found for 8 ranks in --device-memory=1.0 MiB", "the least is ")
     assert "note: whatever is moved off the device the least is " in result.stderr and "would do" not in result.stderr
-    assert processor_seconds() - began < 40  # 6 by itself; where recipes are walked, at 200 MiB, it takes 120
+    assert h.processor_seconds() - began < 40  # 6 by itself; where recipes are walked, at 200 MiB, it takes 120
 
 
 def test_a_mesh_is_completed(tmp_path):

@@ -215,21 +215,15 @@ def test_weights_in_external_data_cost_the_compiler_no_memory(tmp_path):
     assert large - small < 32 << 20, f"{small} bytes for 1 MiB of weights, {large} bytes for 128 MiB"
 
 
-def _processor_seconds(*command):
-    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, errors
-    return usage.ru_utime + usage.ru_stime
-
-
 @pytest.mark.parametrize("recipe", ["--dp 2 --tp 2 --zero 3", "--tp 4 --tp-mode 2d"])
 def test_time_is_linear_in_layers(tmp_path, recipe):
     """Of eight times the layers a compile may take eight times as long, and half of that for caches and noise. Kernels and linking are left
     out: layers share them. A pass that scans all operators for each operator takes 30 times as long."""
     def seconds(layers):
         model = small_gpt(tmp_path / "model.onnx", layers, 16, batch=4, tokens=8)
-        return _processor_seconds(h.TESSERA, "compile", model, *TRAIN, *recipe.split(), "--to", "memory", "-o", os.devnull)
+        before = h.processor_seconds()
+        h.checked(h.TESSERA, "compile", model, *TRAIN, *recipe.split(), "--to", "memory", "-o", os.devnull)
+        return h.processor_seconds() - before
 
     few, many = math.inf, math.inf
     for _ in range(4):  # noise only adds: the least of each counts, and a busy machine gets more turns
