@@ -87,7 +87,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return signalPassFailure();
     }
     groups = groupsOf(programsOf(module), symbols);
-    if (!fit())
+    if (!mayFit() || !fit())
       return refuse();
     report();
     for (const TierGroup &group : groups)
@@ -145,6 +145,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     for (auto &[leader, set] : sets)
       groups.emplace_back(*search, std::move(set), symbols);
     return groups;
+  }
+
+  // Whether all groups may fit, which is known before anything is searched for.
+  bool mayFit() {
+    parallelForEach(&getContext(), groups, [](TierGroup &group) { group.refuseHopeless(); });
+    return llvm::none_of(groups, [](const TierGroup &group) { return group.hasFailed; });
   }
 
   // Fits all groups, several at a time, or those before the first that has a program without room. What one

@@ -3,6 +3,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "passes/Memory/Offsets.h"
+#include "passes/Schedule/TierRemedies.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <limits>
@@ -85,8 +86,8 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
   bool isLarge = fitted && tiers::isLarge(fitted->placed.step),
        isLargeStage = isLarge && dist::kStage.isOn(func);
   Size size = isLargeStage ? Size::LargeStage : isLarge ? Size::Large : Size::Small;
-  double least = (isLarge ? tiers::kNearForLarge : 1) * search.alone;
-  if (best <= least || (isLargeStage && best <= search.limits.enough)) // hardly anything waits
+  if (best <= tiers::kEnough * search.alone ||
+      (isLargeStage && best <= search.limits.enough)) // hardly anything waits
     return fitted;
   if (fitted)
     fitted->exchange();
@@ -118,12 +119,26 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
   return winner;
 }
 
+tiers::Limits TierProgram::needed(const TierSearch &search) const {
+  const tiers::Limits variables = search.variables(func);
+  return {above.device + variables.device, above.host + variables.host};
+}
+
+void TierGroup::refuseHopeless() {
+  if (!search.isFree())
+    return;
+  auto hopeless = llvm::find_if(programs, [&](const TierProgram &each) {
+    return each.peak + receivedAhead(each.func) > search.limits.device && !mayFit(search, each.func);
+  });
+  hasFailed = hopeless != programs.end();
+  if (hasFailed)
+    refused = {hopeless->func, hopeless->needed(search)};
+}
+
 LogicalResult TierGroup::fit(const TierProgram &program) {
   func::FuncOp func = program.func;
   int64_t ahead = receivedAhead(func);
-  tiers::Limits needed = search.variables(func);
-  needed.device += program.above.device;
-  needed.host += program.above.host;
+  const tiers::Limits needed = program.needed(search);
   double &slowest = lessons.slowest[nn::isTraining(func)];
   search.limits.enough = search.any                ? std::numeric_limits<double>::infinity()
                          : dist::kStage.isOn(func) ? slowest

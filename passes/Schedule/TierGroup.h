@@ -13,6 +13,9 @@ struct TierProgram {
   int64_t peak = 0;    ///< the device's, where nothing leaves it
   double seconds = 0;  ///< of a step that never waits
   tiers::Limits above; ///< the peaks without variables, which do not change when these move
+
+  /// Its peaks when nothing leaves, but for variables that have been moved.
+  tiers::Limits needed(const TierSearch &search) const;
 };
 
 /// Programs are fitted one after the other, the fullest first: what one decides of a variable, the next ones
@@ -31,6 +34,9 @@ public:
     int64_t lost = 0; ///< see TierSearch
   };
 
+  /// Refuses the fullest program that no placement keeps below the device's cap. None where a plan says more
+  /// than what may be chosen.
+  void refuseHopeless();
   /// Fits all programs, or those before the first that has no room (`refused`); else what is wrong has been
   /// reported.
   void fit(const Lessons &before);

@@ -1,5 +1,6 @@
 #include "passes/Schedule/TierRemedies.h"
 #include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Sizes.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -103,6 +104,7 @@ public:
     int64_t bytes = 0;
     Location where;
     std::string values;
+    bool trains = false; // the program
   };
   Least leastOf(func::FuncOp func) {
     Storage storage = search.storageOf(func);
@@ -115,21 +117,28 @@ public:
       std::tie(bytes, at) =
           std::min(std::tuple(bytes, at), std::tuple(tiers::leastDeviceBytes(tiers::withUpdates(
                                               all.step, std::vector<bool>(all.step.updates.size(), true)))));
-    return {bytes + receivedAhead(func), all.ops[at]->getLoc(), largestText(all.ops[at], func, storage)};
+    return {bytes + receivedAhead(func), all.ops[at]->getLoc(), largestText(all.ops[at], func, storage),
+            nn::isTraining(func)};
   }
 
-  // Of all programs that have yet to fit, with anything moved or made again.
+  // The same with anything made again, or what is found first that needs no more than `enough`.
+  Least leastWithRepetition(func::FuncOp func, int64_t enough) {
+    Least least = leastOf(func);
+    if (search.recomputes && search.places.isEmpty() && least.bytes > enough)
+      forEachRepetition(func, search.threads, [&](const Repetition &, const Repeats &) {
+        Least now = leastOf(func);
+        if (now.bytes < least.bytes)
+          least = now;
+        return least.bytes > enough ? TryNext::MoreQuarters : TryNext::Nothing;
+      });
+    return least;
+  }
+
+  // Of all programs that have yet to fit.
   Least leastOf(ArrayRef<func::FuncOp> pending, func::FuncOp func) {
     Least most{0, func.getLoc(), ""};
     for (func::FuncOp each : pending) {
-      Least here = leastOf(each);
-      if (search.recomputes && search.places.isEmpty())
-        forEachRepetition(each, search.threads, [&](const Repetition &, const Repeats &) {
-          Least now = leastOf(each);
-          if (now.bytes < here.bytes)
-            here = now;
-          return TryNext::MoreQuarters;
-        });
+      Least here = leastWithRepetition(each, most.bytes);
       if (here.bytes > most.bytes)
         most = here;
     }
@@ -176,11 +185,13 @@ public:
           << categoriesText(search.figures(storage))
           << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
     }
-    error.attachNote(least.where) << "the least possible for this plan is " << sizeText(least.bytes)
-                                  << " on the device, set by this operator" << least.values
-                                  << (least.bytes > search.limits.device
-                                          ? "; more microbatches (--microbatches) or ranks may need less"
-                                          : "");
+    error.attachNote(least.where)
+        << "the least possible for this plan is " << sizeText(least.bytes)
+        << " on the device, set by this operator" << least.values
+        << (least.bytes > search.limits.device
+                ? (least.trains ? "; more microbatches (--microbatches) or ranks may need less"
+                                : "; more ranks may need less")
+                : "");
     if (least.bytes <= search.limits.device && search.policy != "planned")
       error.attachNote() << "by the rule of '" << search.policy << "' nothing was found that fits";
     else if (least.bytes <= search.limits.device)
@@ -197,6 +208,11 @@ private:
 void tessera::refuse(TierSearch &search, func::FuncOp func, const tiers::Limits &needed,
                      ArrayRef<func::FuncOp> pending, const LeastObserver &told) {
   Remedies(search).refuse(func, needed, pending, told);
+}
+
+bool tessera::mayFit(TierSearch &search, func::FuncOp func) {
+  const int64_t cap = search.limits.device;
+  return Remedies(search).leastWithRepetition(func, cap).bytes <= cap;
 }
 
 int64_t tessera::leastDeviceBytes(TierSearch &search, ArrayRef<func::FuncOp> programs) {

@@ -13,6 +13,10 @@ namespace tessera {
 void refuse(TierSearch &search, mlir::func::FuncOp func, const tiers::Limits &needed,
             llvm::ArrayRef<mlir::func::FuncOp> pending, const LeastObserver &told);
 
+/// Whether a placement may keep the program below the device's cap: not where even with anything moved or
+/// made again it needs more.
+bool mayFit(TierSearch &search, mlir::func::FuncOp func);
+
 /// The least bytes of the device that these programs need, with anything moved or made again.
 int64_t leastDeviceBytes(TierSearch &search, llvm::ArrayRef<mlir::func::FuncOp> programs);
 

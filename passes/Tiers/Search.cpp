@@ -102,12 +102,11 @@ private:
     return least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
   }
   double fastest() const { return starts.empty() ? kForever : starts.front().seconds; }
-  /// Whether no plan is faster, or none of a large step by much or to any use; or any will do.
+  /// Whether no plan is faster, or where it is only compared or the step is large none by much or to any use;
+  /// or any will do.
   bool isPerfect(double seconds) const {
-    double asked = problem.limits.enough, enough = leastSeconds;
-    if (isLarge() || asked == kForever)
-      enough = std::max(kNearForLarge * leastSeconds, asked);
-    return seconds <= enough;
+    double asked = problem.limits.enough, enough = (isLarge() || isSketch() ? kEnough : 1) * leastSeconds;
+    return seconds <= (isLarge() || asked == kForever ? std::max(enough, asked) : enough);
   }
   bool isPerfect() const { return !starts.empty() && isPerfect(starts.front().seconds); }
   Plan plan(const std::vector<Away> &aways);

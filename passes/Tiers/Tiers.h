@@ -239,8 +239,9 @@ std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &
 
 /// Whether the search tries less in the step than in others, for each try takes long.
 bool isLarge(const Step &step);
-/// A large step need not take less than so many times what it computes.
-constexpr double kNearForLarge = 1.003;
+/// A step that takes no more than so many times what it computes hardly waits: of a large one nothing faster
+/// is looked for, nor by anything that takes long of any other.
+constexpr double kEnough = 1.003;
 
 /// Updates that are made on the host, and the seconds of a step that has them there, by a plan that was found
 /// with little effort; infinity where none was.

@@ -124,15 +124,17 @@ std::vector<bool> tessera::tiers::allTurns(const Step &step) {
 
 std::vector<bool> tessera::tiers::chooseTurns(const Step &step, const Limits &limits, const Rates &rates) {
   ByCount times(step, limits, rates);
-  size_t n = times.size(), best = n;
-  double alone = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
-  if (n == 0 || times.seconds(0) <= alone)
+  const size_t n = times.size();
+  const double enough = kEnough * std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+  if (n == 0 || times.seconds(0) <= enough)
     return times.first(0);
+  size_t best = 0;
   auto attempt = [&](size_t count) {
-    if (std::pair(times.seconds(count), count) < std::pair(times.seconds(best), best))
+    if (times.seconds(best) > enough &&
+        std::pair(times.seconds(count), count) < std::pair(times.seconds(best), best))
       best = count;
   };
-  for (size_t part = 0; part < kParts; ++part)
+  for (size_t part = 1; part <= kParts; ++part)
     attempt(n * part / kParts);
   size_t width = n / kParts;
   for (int i = 0; i < kHalvings; ++i) {

@@ -275,13 +275,13 @@ UpdateChoice tessera::tiers::chooseUpdates(const Step &step, const Limits &limit
     std::vector<bool> onHost = times.until(*given);
     const double seconds = times.time(onHost).seconds;
     UpdateChoice same{std::move(onHost), seconds, *given};
-    if (seconds > times.computing()) // something waits
+    if (seconds > kEnough * times.computing()) // something waits
       return same;
     none.seconds = times.time(none.onHost).seconds;
     return seconds < kGain * none.seconds ? same : none;
   }
   none.seconds = times.time(none.onHost).seconds;
-  if (times.hasNone() || none.seconds <= times.computing()) // nothing waits
+  if (times.hasNone() || none.seconds <= kEnough * times.computing()) // nothing waits
     return none;
   UpdateChoice best = none;
   double high = std::min({bound, none.seconds, times.lastOfAll()});
