@@ -37,7 +37,8 @@ constexpr int64_t kLess = 8; // a part of the flips is for moving less in the sa
 // What is tried in small steps, and how much one round or flip looks at: in large steps less is tried.
 constexpr int64_t kRounds = 8, kMostFlips = 120'000, kFlipsOfGap = 8'000;
 constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x positions, positions
-/// Of a large step not even every limit is tried two rounds: see `collectFewStarts`.
+/// Of a large step, as of plans that are only compared, not even every limit is tried two rounds: see
+/// `collectFewStarts`.
 constexpr int64_t kLargeWork = kRoundWork / 2; // gaps x positions
 constexpr double kMostlyWaits = 2;             // times the least seconds: prices matter most here
 
@@ -139,7 +140,7 @@ void Search::add(std::vector<Start> found) {
 }
 
 void Search::collectStarts(int64_t least) {
-  if (isLarge())
+  if (isLarge() || isSketch())
     collectFewStarts(least);
   bool mostlyWaits = !isSketch() && !starts.empty() && starts.front().seconds > kMostlyWaits * leastSeconds;
   if (starts.empty() || mostlyWaits)
@@ -149,7 +150,7 @@ void Search::collectStarts(int64_t least) {
         if (isPerfect())
           return;
       }
-  if (!starts.empty() && !isPerfect() && !(isLarge() && isSketch()))
+  if (!starts.empty() && !isPerfect() && !isSketch())
     collectOfLargeValues();
 }
 
