@@ -37,8 +37,8 @@ constexpr int64_t kLess = 8; // a part of the flips is for moving less in the sa
 // What is tried in small steps, and how much one round or flip looks at: in large steps less is tried.
 constexpr int64_t kRounds = 8, kMostFlips = 120'000, kFlipsOfGap = 8'000;
 constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x positions, positions
-/// Of a large step, as of plans that are only compared, not even every limit is tried two rounds: see
-/// `collectFewStarts`.
+/// Of a large step, or a part of that where plans are only compared, not even every limit is tried two
+/// rounds: see `collectFewStarts`.
 constexpr int64_t kLargeWork = kRoundWork / 2; // gaps x positions
 constexpr double kMostlyWaits = 2;             // times the least seconds: prices matter most here
 
@@ -97,6 +97,8 @@ private:
   }
   int64_t work() const { return workOf(problem); }
   bool isLarge() const { return tessera::tiers::isLarge(problem); }
+  /// Whether each round takes long for the effort.
+  bool isLong() const { return static_cast<double>(work()) > effort * static_cast<double>(kLargeWork); }
   /// Whether the plan is only compared.
   bool isSketch() const { return effort < 1; }
   int64_t target(int64_t least, double part) const {
@@ -140,7 +142,7 @@ void Search::add(std::vector<Start> found) {
 }
 
 void Search::collectStarts(int64_t least) {
-  if (isLarge() || isSketch())
+  if (isLong())
     collectFewStarts(least);
   bool mostlyWaits = !isSketch() && !starts.empty() && starts.front().seconds > kMostlyWaits * leastSeconds;
   if (starts.empty() || mostlyWaits)
@@ -150,7 +152,7 @@ void Search::collectStarts(int64_t least) {
         if (isPerfect())
           return;
       }
-  if (!starts.empty() && !isPerfect() && !isSketch())
+  if (!starts.empty() && !isPerfect() && !(isSketch() && isLong()))
     collectOfLargeValues();
 }
 

@@ -14,8 +14,8 @@ using namespace tessera::tiers;
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
-/// Plans are only compared: see `choose`.
-constexpr double kEffort = 0.05;
+/// Plans are only compared, and many: see `choose`.
+constexpr double kEffort = 0.01;
 /// Into how many parts the values are divided at first, and how often the two beside the best are halved.
 constexpr size_t kParts = 4;
 constexpr int kHalvings = 2;
