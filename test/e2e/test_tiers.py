@@ -304,6 +304,15 @@ def test_refusals_are_quick():
     assert refused(least // 2) == refused(least - 1) == least
 
 
+def test_no_search_for_others():
+    """The program that trains fits after a long search; that for inference, of the whole batch, has no room whatever is moved."""
+    before = h.processor_seconds()
+    result = h.run(h.TESSERA, "compile", h.ROOT / "python" / "gpt_bytes.onnx", "-o", "/dev/null", "--to", "memory", "--train", "adamw",
+                   "--microbatches", 4, "--device-memory", "8MiB")
+    assert h.processor_seconds() - before < 15
+    h.assert_error(result, "program 'infer' needs", notes="more ranks may need less")
+
+
 def test_other_plans_and_what_they_need():
     """What more microbatches, state in pieces and more ranks would need at the least: each is told the same of itself."""
     two = ("--dp", "2")
