@@ -185,13 +185,11 @@ public:
           << categoriesText(search.figures(storage))
           << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
     }
-    error.attachNote(least.where)
-        << "the least possible for this plan is " << sizeText(least.bytes)
-        << " on the device, set by this operator" << least.values
-        << (least.bytes > search.limits.device
-                ? (least.trains ? "; more microbatches (--microbatches) or ranks may need less"
-                                : "; more ranks may need less")
-                : "");
+    const StringRef hint = least.trains ? "; more microbatches (--microbatches) or ranks may need less"
+                                        : "; more ranks may need less";
+    error.attachNote(least.where) << "the least possible for this plan is " << sizeText(least.bytes)
+                                  << " on the device, set by this operator" << least.values
+                                  << (least.bytes > search.limits.device ? hint : "");
     if (least.bytes <= search.limits.device && search.policy != "planned")
       error.attachNote() << "by the rule of '" << search.policy << "' nothing was found that fits";
     else if (least.bytes <= search.limits.device)
