@@ -86,8 +86,8 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
   bool isLarge = fitted && tiers::isLarge(fitted->placed.step),
        isLargeStage = isLarge && dist::kStage.isOn(func);
   Size size = isLargeStage ? Size::LargeStage : isLarge ? Size::Large : Size::Small;
-  if (best <= tiers::kEnough * search.alone ||
-      (isLargeStage && best <= search.limits.enough)) // hardly anything waits
+  // Hardly anything waits, or no other stage waits for this one.
+  if (best <= tiers::kEnough * search.alone || (isLargeStage && best <= search.limits.enough))
     return fitted;
   if (fitted)
     fitted->exchange();

@@ -233,8 +233,8 @@ Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 /// same input gives the same plan: what is tried is seeded and limited by counts. Of plans that were found
 /// equally fast it is one that moves little.
 ///
-/// `effort` is how many changes are tried, as a part of the usual: much less is nearly as good where plans
-/// are only compared, by a few percent.
+/// `effort` is how many changes are tried, as a part of the usual, and from which part of a large step's size
+/// few starts are: much less is nearly as good where plans are only compared, by a few percent.
 std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates, double effort = 1);
 
 /// Whether the search tries less in the step than in others, for each try takes long.
@@ -264,7 +264,7 @@ UpdateChoice chooseUpdates(const Step &step, const Limits &limits, const Rates &
 std::vector<bool> allTurns(const Step &step);
 
 /// Which of the values that are used in the loop best come up in each turn: of the largest so many as make
-/// the step fastest. Parallel to `values`.
+/// the step fastest, or the fewest of what was tried that leave it within `kEnough`. Parallel to `values`.
 std::vector<bool> chooseTurns(const Step &step, const Limits &limits, const Rates &rates);
 
 /// The plan of moves that are given, in any order, with its figures. Nothing where they are no moves of the
