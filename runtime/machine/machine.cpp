@@ -68,9 +68,9 @@ void setRates(const MachineFile &file, Rates &rates) {
 
 Rates Machine::ratesOf(int64_t ranks, int64_t threads) const {
   Rates shared = rates;
-  const auto together = double(ranksOfHost(ranks));
+  auto together = double(ranksOfHost(ranks));
   if (cores > 0)
-    shared.stretch = std::max(1.0, together * double(threads) / cores);
+    together = std::min(together, cores / double(threads));
   shared.share = hostBandwidth / together;
   return shared;
 }

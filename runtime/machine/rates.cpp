@@ -70,7 +70,7 @@ double Rates::seconds(const Workload &work, int64_t threads) const {
   constexpr double rounding = 1 + 1e-9;
   if (share > 0 && alone * bandwidth * rounding >= work.bytes)
     seconds = std::max(seconds, work.bytes / share);
-  return stretch * (launch + seconds);
+  return launch + seconds;
 }
 
 double Rates::kernelRate(WorkClass kind, double bytes) const {

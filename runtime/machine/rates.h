@@ -41,9 +41,8 @@ public:
   /// Exponentials and the like a second; 0: they take no time of their own.
   double functions = 0;
 
-  /// Bytes a second that a rank has at most of the memory that it shares with others (0: no limit), and how
-  /// many times as long work takes because threads share processors.
-  double share = 0, stretch = 1;
+  /// Bytes a second that a rank has at most of the memory that it shares with others; 0: no limit.
+  double share = 0;
 
   double &products(DType type) { return type == DType::BF16 ? bf16 : type == DType::F16 ? f16 : f32; }
   double products(DType type) const { return const_cast<Rates &>(*this).products(type); }

@@ -31,18 +31,29 @@ Simulator::Simulator(World &world)
     if (world.options.records)
       actor.timeline = {world.folding.first[cls], world.folding.counts[cls], &world.programOf(cls), {}, 0};
   }
+  if (!world.hosts)
+    return;
+  const FoldedGroups &hosts = world.groups[*world.hosts];
+  std::vector<Network::Link> ofHost;
+  for (size_t host = 0; host < hosts.size(); ++host)
+    ofHost.push_back(processors.addLink(world.workingRanks));
+  for (size_t cls = 0; cls < actors.size(); ++cls)
+    workers.push_back({{processors.addLink(1), 1}, {ofHost[hosts.groupOf(cls)], hosts.countOf(cls)}});
 }
 
 void Simulator::run() {
   for (Actor &actor : actors)
     proceed(actor);
   while (true) {
-    double next = std::min(network.next(clock), events.empty() ? never : events.top().time);
+    double next =
+        std::min({network.next(clock), processors.next(clock), events.empty() ? never : events.top().time});
     if (next == never)
       break;
     clock = next;
     for (size_t transfer : network.finish(clock))
       endPart(transfer);
+    for (size_t cls : processors.finish(clock))
+      endWork(actors[cls]);
     while (!events.empty() && events.top().time <= clock) {
       Event event = events.top();
       events.pop();
@@ -68,14 +79,22 @@ void Simulator::failStuck() const {
 
 // Up to where it has to wait, or where what it does next depends on others that are not so far yet.
 void Simulator::proceed(Actor &actor) {
-  while (!actor.isFinished() && !actor.waitsFor) {
+  while (!actor.isFinished() && !actor.waitsFor && !actor.worksSince) {
     if (++actor.executed > world.options.mostOperations)
       throw Error("a step of rank ", world.folding.first[actor.cls], " has more than ",
                   world.options.mostOperations, " operations, too many to be simulated");
     switch (actor.step().op->kind) {
     case Kind::Kernel:
     case Kind::Call:
-      work(actor);
+      if (!world.hosts) {
+        work(actor);
+        break;
+      }
+      if (actor.now > clock) {
+        events.push({actor.now, false, actor.cls});
+        return;
+      }
+      startWork(actor);
       break;
     case Kind::Copy:
     case Kind::HostCall:
@@ -98,20 +117,43 @@ void Simulator::proceed(Actor &actor) {
   }
 }
 
-void Simulator::work(Actor &actor) {
-  const SimulatedStep &step = actor.step();
-  double seconds = step.seconds * actor.slowness;
+// Where the rank has processors of its own.
+double Simulator::secondsOfWork(const Actor &actor) const {
+  double seconds = actor.step().seconds * actor.slowness;
   if (world.options.jitter > 0) {
     uint32_t word =
         philoxQuad(world.options.seed, uint64_t(world.folding.first[actor.cls]), uint64_t(actor.executed))
             .word[0];
     seconds *= 1 + world.options.jitter * (double(word) / 2147483648.0 - 1);
   }
+  return seconds;
+}
+
+void Simulator::work(Actor &actor) {
+  const double seconds = secondsOfWork(actor);
   if (actor.timeline)
-    actor.timeline->add({.op = step.op, .begin = actor.now, .end = actor.now + seconds});
+    actor.timeline->add({.op = actor.step().op, .begin = actor.now, .end = actor.now + seconds});
   actor.computing += seconds;
   actor.now += seconds;
   ++actor.at;
+}
+
+// What ranks of the host do beside it decides when it ends.
+void Simulator::startWork(Actor &actor) {
+  actor.worksSince = actor.now = clock;
+  processors.start(clock, secondsOfWork(actor), workers[actor.cls], actor.cls);
+}
+
+// Transfers that were over meanwhile have put it off.
+void Simulator::endWork(Actor &actor) {
+  const double began = *actor.worksSince, later = actor.now - began;
+  if (actor.timeline)
+    actor.timeline->add({.op = actor.step().op, .begin = actor.now, .end = clock + later});
+  actor.worksSince.reset();
+  actor.computing += clock - began;
+  actor.now = clock + later;
+  ++actor.at;
+  events.push({actor.now, false, actor.cls});
 }
 
 // What a rank starts that is no communication: copies, one after the other in each direction, and updates on

@@ -46,7 +46,10 @@ private:
 
   bool isHost() const { return world.description.target == "cpu"; }
   void proceed(Actor &actor);
+  double secondsOfWork(const Actor &actor) const;
   void work(Actor &actor);
+  void startWork(Actor &actor);
+  void endWork(Actor &actor);
   void startBeside(Actor &actor);
   void turn(Actor &actor);
   bool waitForSideWork(Actor &actor);
@@ -75,6 +78,10 @@ private:
 
   World &world;
   Network network;
+  /// Work under way where ranks share processors: of a rank alone a second takes one, of a host's so many as
+  /// it has processors for go on like that.
+  Network processors;
+  std::vector<std::vector<Network::Use>> workers; ///< by class; of `processors`
   double clock = 0;
   std::vector<Actor> actors; ///< by class
   std::vector<Transfer> transfers;

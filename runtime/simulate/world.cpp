@@ -26,6 +26,7 @@ World::World(const Description &description, const std::string &name, const Mach
   addPrograms(name);
   addPairs();
   addNodes();
+  addHosts();
   fold();
   for (const Grouping &grouping : groupings)
     groups.emplace_back(grouping, folding);
@@ -190,12 +191,26 @@ void World::addNodes() {
     if (machine.levels[level].links == 0 && machine.levels[level].oversubscription == 1)
       continue;
     nodes.back() = groupings.size();
-    Grouping &grouping = groupings.emplace_back();
-    int64_t together = machine.nodeRanks(level);
-    for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
-      grouping.first.push_back(int(rank / together * together));
-      grouping.mark.push_back(0);
-    }
+    addGrouping(machine.nodeRanks(level));
+  }
+}
+
+// Ranks that share the processors of a host.
+void World::addHosts() {
+  const auto together = double(machine.ranksOfHost(description.mesh.size()));
+  if (machine.cores <= 0 || together * double(threads) <= machine.cores)
+    return;
+  workingRanks = machine.cores / double(threads);
+  hosts = groupings.size();
+  addGrouping(machine.levels.front().ranks);
+}
+
+// Of as many ranks each, one behind the other.
+void World::addGrouping(int64_t together) {
+  Grouping &grouping = groupings.emplace_back();
+  for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
+    grouping.first.push_back(int(rank / together * together));
+    grouping.mark.push_back(0);
   }
 }
 

@@ -47,6 +47,10 @@ public:
 
   /// What a rank's communication takes of its computing while both go on.
   double take = 0;
+  /// Where a host has more ranks than its processors let work at a time: how many these are, and the grouping
+  /// of ranks by hosts.
+  double workingRanks = 0;
+  std::optional<size_t> hosts;
 
   const Program &programOf(size_t cls) const { return *programs[programAt[size_t(folding.first[cls])]]; }
   const std::vector<SimulatedStep> &stepsOf(size_t cls) const {
@@ -73,6 +77,8 @@ private:
   int64_t markOf(const std::vector<int> &members) const;
   void addPairs();
   void addNodes();
+  void addHosts();
+  void addGrouping(int64_t together);
   void fold();
   int64_t inStage(int64_t rank, int64_t stage) const;
 

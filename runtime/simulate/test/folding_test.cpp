@@ -25,6 +25,8 @@ public:
       added.oversubscription = double(1 + upTo(1));
       file.levels.push_back(added);
     }
+    if (upTo(1) == 0)
+      file.hostCores = double(1 + upTo(3)) / 2;
     return file;
   }
 

@@ -49,6 +49,54 @@ TEST(Simulate, RatesOfAThreadCountThreads) {
   EXPECT_NEAR(seconds(two, file, options), 5e-4, kClose);
 }
 
+// ---- Ranks that share their host's processors
+
+/// machine(), whose hosts of four ranks have so many processors.
+MachineFile withCores(double cores) {
+  MachineFile file = machine();
+  file.hostCores = cores;
+  return file;
+}
+
+TEST(Simulate, RanksThatAllWorkTakeTurns) {
+  Description made = onSixteen({kernel(1'000'000), product(3e6)});
+  EXPECT_NEAR(seconds(made, withCores(4)), 4e-3, kClose) << "each has its own";
+  EXPECT_NEAR(seconds(made, withCores(2)), 8e-3, kClose);
+  EXPECT_NEAR(seconds(made, withCores(3)), 4e-3 * 4 / 3, kClose);
+  SimulateOptions options;
+  options.threads = 2;
+  EXPECT_NEAR(seconds(made, withCores(4), options), 8e-3, kClose) << "of two threads each";
+  EXPECT_NEAR(seconds(description({{"in", 2}}, {kernel(1'000'000)}), withCores(2)), 1e-3, kClose)
+      << "there are no more";
+}
+
+TEST(Simulate, WhoWaitsLeavesItsProcessorToOthers) {
+  Description two = pipeline({{"pipe", 2}}, {{kernel(1'000'000)}, {kernel(3'000'000)}}, 1);
+  std::vector<double> ends = simulated(two, withCores(1)).ends;
+  EXPECT_NEAR(ends[0], 2e-3, kClose) << "half of one";
+  EXPECT_NEAR(ends[1], 4e-3, kClose) << "and then all of it";
+  Description after = pipeline(
+      {{"pipe", 2}},
+      {{kernel(2'000'000), send(1, 1'000'000, 0), await(0)}, {receive(0, 1'000'000), kernel(1'000'000)}}, 1);
+  EXPECT_NEAR(seconds(after, withCores(1)), seconds(after), kClose) << "they never work at the same time";
+}
+
+TEST(Simulate, HostsShareWithNoOther) {
+  SimulateOptions options;
+  options.slow[5] = 3;
+  std::vector<double> ends = simulated(onSixteen({kernel(1'000'000)}), withCores(2), options).ends;
+  for (size_t rank = 0; rank < ends.size(); ++rank)
+    EXPECT_NEAR(ends[rank], rank == 5 ? 4e-3 : 2e-3, kClose) << rank;
+}
+
+TEST(Simulate, WhatATransferTakesOfSharedProcessorsComesBehind) {
+  Description made = description(
+      {{"in", 2}}, {collective("permute", {{"in", 1, 2}}, 25'000, 0), kernel(10'000'000), await(0)});
+  Simulation whole = simulated(made, withCores(1));
+  EXPECT_NEAR(whole.seconds, 2 * 10e-3 + launch + kLatency[0] + 1e5 / kBandwidth[0], kClose);
+  EXPECT_NEAR(whole.computing, 2 * 10e-3, kClose);
+}
+
 /// What a collective of `elements` f32 elements on each of four ranks takes: rounds, and bytes on a link.
 struct Alone {
   const char *kind, *algorithm;
