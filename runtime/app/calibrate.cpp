@@ -267,9 +267,10 @@ void Calibration::measureHost(MachineFile &machine) {
   });
   const double together = double(threads) * double(engine.size());
   machine.hostCores = std::max(1u, std::thread::hardware_concurrency());
-  if (together > *machine.hostCores)
+  meter.sharesProcessors = together > *machine.hostCores;
+  if (meter.sharesProcessors)
     meter.comment("there are more threads than processors: rates are those of a thread that has one");
-  if (all > alone / kShared && together <= *machine.hostCores)
+  if (all > alone / kShared && !meter.sharesProcessors)
     machine.hostBandwidth = together * bytes / all;
 }
 
@@ -283,7 +284,6 @@ MachineFile measure(const CommandContext &context, const Program &program, Sessi
   if (meter.device.isHost()) {
     calibration.measureHost(machine);
     threads = session.threadsPerRank();
-    threads /= std::max(1.0, threads * double(session.communication().size()) / *machine.hostCores);
   }
   measureWork(meter, threads, context.options.calibrationSeconds, machine);
   measureKernels(context.description, program, session, meter, threads, machine);

@@ -67,10 +67,16 @@ void fillParameters(const Description &description, Variables &variables, const 
   }
 }
 
-Taken observe(const Description &description, const Program &program, Session &session) {
+Taken observe(const Description &description, const Program &program, Session &session,
+              bool sharesProcessors) {
   RankProgram &instance = session.rankProgram();
   Taken taken;
+  double before = 0; // the operation, of what the thread has had a processor
   instance.setObserver([&](const Operation &op, double seconds) {
+    if (sharesProcessors) {
+      const double now = processorSeconds();
+      seconds = now - std::exchange(before, now);
+    }
     if (op.kind == Operation::Kind::Kernel || op.kind == Operation::Kind::Call)
       taken[&op].push_back(seconds);
   });
@@ -84,6 +90,7 @@ Taken observe(const Description &description, const Program &program, Session &s
     if (step == 1)
       taken.clear();
     session.agreed([&] { fillInputs(program, instance, numbers); });
+    before = processorSeconds();
     session.step();
   }
   instance.setObserver(nullptr);
@@ -170,7 +177,7 @@ void largeKernels(MachineFile &machine) {
 
 void measureKernels(const Description &description, const Program &program, Session &session, Meter &meter,
                     double threads, MachineFile &machine) {
-  Taken taken = observe(description, program, session);
+  Taken taken = observe(description, program, session, meter.sharesProcessors);
   const Sorted sorted = sortTaken(taken, threads, machine.kernelLaunch.value_or(0), meter.device.isHost());
   for (const auto &[key, sums] : sorted.moving) {
     setPoint(machine, {key.first, DType::F32, kernelShape(sums.amount / sums.times), sums.rate()});

@@ -43,6 +43,9 @@ private:
   int64_t used = 0; // of the last
 };
 
+/// Seconds that the calling thread has had a processor.
+double processorSeconds();
+
 /// The median of sorted figures, of two in the middle the larger.
 inline double middle(const std::vector<double> &sorted) { return sorted[sorted.size() / 2]; }
 
@@ -68,7 +71,7 @@ public:
   /// slower to be told than to do.
   Work inOne(std::function<void()> body);
   /// Seconds of one of `turn`s, of which a device that is not the host does as many in one go as can be
-  /// timed.
+  /// timed. Where processors are shared, of what the calling thread had of one.
   Figure measureTurns(const std::function<void()> &turn, int rounds);
   /// `measure`, with a line of comment about it.
   double measure(const std::string &what, const std::function<void()> &body);
@@ -83,8 +86,13 @@ public:
 
   Device &device;
   Engine &engine;
+  /// Whether the ranks of a host have more threads together than it has processors. What lasts less than the
+  /// system gives a thread at a time is then mostly not interrupted, and what lasts longer is.
+  bool sharesProcessors = false;
 
 private:
+  Figure measure(const std::function<void(int round)> &body, int rounds, double (*now)());
+
   std::vector<std::string> lines;
   std::vector<uint16_t> numbers;
 };

@@ -1,9 +1,12 @@
-// Buffers that lie beside each other. See meter.h.
+// Buffers that lie beside each other, and what counts as time. See meter.h.
 #include "runtime/app/meter.h"
 
+#include "runtime/comm/threads/threads.h"
 #include "runtime/device/cpu/host_device.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace tessera::rt;
 
@@ -42,6 +45,25 @@ TEST(Buffers, AreWhereThoseBeforeWere) {
   EXPECT_EQ(buffers.add(2000), first);
   buffers.clear();
   EXPECT_EQ(buffers.add(4096), first);
+}
+
+// Half of a turn another has the processor.
+TEST(Meter, CountsWhatTheThreadHasOfSharedProcessors) {
+  runThreads(1, [](Transport &transport) {
+    HostDevice device = makeDevice();
+    Engine engine(transport);
+    Meter meter(device, engine);
+    auto turn = [] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      for (double until = processorSeconds() + 5e-3; processorSeconds() < until;) {
+      }
+    };
+    EXPECT_GE(meter.measureTurns(turn, 5).seconds, 24e-3);
+    meter.sharesProcessors = true;
+    const double seconds = meter.measureTurns(turn, 5).seconds;
+    EXPECT_GE(seconds, 5e-3);
+    EXPECT_LT(seconds, 10e-3);
+  });
 }
 
 } // namespace
