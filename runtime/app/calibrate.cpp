@@ -4,48 +4,25 @@
 
 #include "runtime/app/commands.h"
 #include "runtime/app/outputs.h"
-#include "runtime/comm/nccl_cost.h"
 #include "runtime/core/error.h"
-#include "runtime/device/cpu/workspace.h"
-#include "runtime/program/engine_communicator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <thread>
 
 namespace tessera::rt {
 namespace {
 
-/// Measures one rank's part of what is no work: copies, links, and what ranks share.
+/// Measures one rank's part of what is neither work nor links: copies, and what ranks share.
 class Calibration {
 public:
-  Calibration(const Description &description, const CommunicatorMaker &makeCommunicator, Meter &meter)
-      : description(description), makeCommunicator(makeCommunicator), meter(meter), device(meter.device),
-        engine(meter.engine) {}
+  explicit Calibration(Meter &meter) : meter(meter), device(meter.device), engine(meter.engine) {}
 
   void measureCopies(MachineFile &machine);
   void measureDisk(const std::string &folder, MachineFile &machine);
-  void measureLinks(MachineFile &machine);
   void measureHost(MachineFile &machine);
 
 private:
-  /// A collective over all ranks, ready to run, and what takes its time.
-  struct Exchange {
-    std::unique_ptr<Collective> collective;
-    CollectiveLoad load;
-    std::unique_ptr<CountingAllocator> memory;
-    std::unique_ptr<Buffers> buffers;
-    std::unique_ptr<Communicator> communicator;
-    Communicator::Handle handle = 0;
-  };
-  /// Of f32, with a result of so many elements, about.
-  Exchange prepare(const std::string &kind, int64_t elements) const;
-  void measureTake(int64_t elements, double seconds, MachineFile &machine);
-
-  const Description &description;
-  const CommunicatorMaker &makeCommunicator;
   Meter &meter;
   Device &device;
   Engine &engine;
@@ -108,135 +85,6 @@ void Calibration::measureDisk(const std::string &folder, MachineFile &machine) {
   machine.diskRead = double(bytes) / measured("a read of 32 MiB there", bytes, true);
 }
 
-Calibration::Exchange Calibration::prepare(const std::string &kind, int64_t elements) const {
-  CollectiveRequest request;
-  request.kind = kind;
-  for (const auto &[name, size] : description.mesh.axes())
-    request.axes.push_back({name, 1, size});
-  const CollectiveTraits &traits = collectiveTraits(parseCollectiveKind(kind));
-  // Results are of one size: a source that is joined is a part of it. Rows are what is cut, and joined but by
-  // an all-to-all, which joins pieces of rows.
-  const int64_t ranks = engine.size(), width = elements > 1024 * ranks ? 1024 : 16,
-                rows = std::max<int64_t>(1, elements / width / ranks);
-  const bool isGather = traits.joins && !traits.splits;
-  request.shape = {isGather ? rows : rows * ranks, width};
-  request.concat = traits.joins && traits.splits ? 1 : 0;
-  Exchange exchange{std::make_unique<Collective>(makeCollective(request, description.mesh, engine.rank()))};
-  const Collective &collective = *exchange.collective;
-  const double bytes = double(collective.size.bytes());
-  // NCCL's where each rank has a node of the innermost level, which is itself.
-  exchange.load = device.isHost() ? collectiveLoad(collective.size.kind, ranks, bytes, collective.algorithm)
-                                  : ncclLoads(collective.size.kind, ranks, ranks, bytes).between;
-  exchange.memory = std::make_unique<CountingAllocator>(device, Tier::Device);
-  exchange.communicator = makeCommunicator
-                              ? makeCommunicator(engine, device)
-                              : std::make_unique<EngineCommunicator>(engine, device, *exchange.memory);
-  exchange.buffers = std::make_unique<Buffers>(device);
-  auto add = [&](int64_t size) { return exchange.buffers->add(size); };
-  exchange.handle = exchange.communicator->prepareCollective(
-      collective, add(collective.inBytes()), add(collective.outBytes()), add(collective.scratchBytes()));
-  exchange.communicator->connect();
-  return exchange;
-}
-
-// By the model of collectives (docs/program-format.md): launch + alpha rounds + beta bytes. What they take to
-// launch shows on no rank alone.
-void Calibration::measureLinks(MachineFile &machine) {
-  constexpr int64_t few = 16, many = 4 << 20;
-  constexpr double launch = 3e-6;
-  const std::vector<std::string> kinds = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-  if (engine.size() == 1)
-    return;
-  struct Measured {
-    CollectiveLoad load;
-    double seconds;
-  };
-  std::vector<Measured> shortest, longest;
-  for (const std::string &kind : kinds)
-    for (int64_t elements : {few * engine.size(), many}) {
-      Exchange exchange = prepare(kind, elements);
-      const double seconds =
-          meter.measure(kind + " with a result of " + std::to_string(4 * elements) + " bytes",
-                        [&] { exchange.communicator->run(exchange.handle); });
-      (elements == many ? longest : shortest).push_back({exchange.load, seconds});
-    }
-  double rounds = 0, bytes = 0, waiting = 0, sending = 0;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    rounds += shortest[i].load.rounds;
-    waiting += shortest[i].seconds - launch;
-    bytes += longest[i].load.bytes - shortest[i].load.bytes;
-    sending += longest[i].seconds - shortest[i].seconds;
-  }
-  machine.launch = launch;
-  const double latency = std::max(waiting / rounds, 1e-9), bandwidth = bytes / std::max(sending, 1e-9);
-  machine.levels.push_back({engine.size(), latency, bandwidth});
-  std::string off;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    const double promised = launch + longest[i].load.seconds(latency, 1 / bandwidth);
-    char text[64];
-    std::snprintf(text, sizeof text, "%s%s %+.0f %%", off.empty() ? "" : ", ", kinds[i].c_str(),
-                  100 * (promised / longest[i].seconds - 1));
-    off += text;
-  }
-  meter.comment(
-      "launch is assumed; latency and bandwidth are those of all four kinds together, and by them the "
-      "long ones take: " +
-      off);
-  measureTake(many, longest.front().seconds, machine);
-}
-
-// What an all-reduce takes of computing that lasts longer: by so much they take longer together than that
-// alone. Of `seconds` a short one takes.
-void Calibration::measureTake(int64_t elements, double seconds, MachineFile &machine) {
-  constexpr double enough = 0.04; // the system gives threads turns of milliseconds
-  constexpr int64_t side = 512, most = 8;
-  constexpr int rounds = 7;
-  const auto more = std::clamp(int64_t(enough / seconds), int64_t(1), most);
-  Exchange exchange =
-      prepare("all_reduce", elements * std::stoll(engine.exchange(std::to_string(more)).front()));
-  Buffers buffers(device);
-  const int64_t workspace = cpu::gemmWorkspaceBytes(side, side, side, 1, device.threads()),
-                bytes = 4 * side * side;
-  Work product = meter.call(buffers, "gemm",
-                            {{"m", side},
-                             {"n", side},
-                             {"k", side},
-                             {"a", {side, 1}},
-                             {"b", {1, side}},
-                             {"c", {side, 1}},
-                             {"dtype", "f32"},
-                             {"workspace", workspace}},
-                            {bytes, bytes, bytes, workspace});
-  const double once = meter.measure([&](int) { product(nullptr); }, rounds).seconds,
-               whole =
-                   meter.measure([&](int) { exchange.communicator->run(exchange.handle); }, rounds).seconds;
-  const int times = std::clamp(int(1.2 * whole / once), 1, 1000);
-  auto compute = [&] {
-    for (int i = 0; i < times; ++i)
-      product(nullptr);
-  };
-  const double alone = meter.measure([&](int) { compute(); }, rounds).seconds,
-               both = meter
-                          .measure(
-                              [&](int) {
-                                exchange.communicator->start(exchange.handle);
-                                compute();
-                                exchange.communicator->wait(exchange.handle);
-                              },
-                              rounds)
-                          .seconds;
-  const double take = std::clamp((both - alone) / whole, 0.0, 1.0);
-  char text[200];
-  std::snprintf(
-      text, sizeof text,
-      "an all-reduce of %.3g s beside products of %.3g s: %.3g s, so it takes %.0f %% of the computing",
-      whole, alone, both, 100 * take);
-  meter.comment(text);
-  // What processors leave follows from how many there are.
-  if (!device.isHost())
-    machine.collectivesTake = take;
-}
-
 // What one thread moves alone, and what all threads of all ranks move together: sums of two arrays, each
 // thread on its own. Ranks of a rate are measured together anyhow; that they share is known where it shows.
 void Calibration::measureHost(MachineFile &machine) {
@@ -265,7 +113,7 @@ void Calibration::measureHost(MachineFile &machine) {
       other.join();
     engine.barrier();
   });
-  const double together = double(threads) * double(engine.size());
+  const double together = double(threads) * double(ranksOfHost(engine));
   machine.hostCores = std::max(1u, std::thread::hardware_concurrency());
   meter.sharesProcessors = together > *machine.hostCores;
   if (meter.sharesProcessors)
@@ -277,7 +125,7 @@ void Calibration::measureHost(MachineFile &machine) {
 MachineFile measure(const CommandContext &context, const Program &program, Session &session, Meter &meter,
                     const std::string &folder) {
   MachineFile machine;
-  Calibration calibration(context.description, context.platform.makeCommunicator, meter);
+  Calibration calibration(meter);
   // Rates are those of a thread that has a processor, or of a whole card.
   double threads = 1;
   machine.perThread = meter.device.isHost();
@@ -288,7 +136,7 @@ MachineFile measure(const CommandContext &context, const Program &program, Sessi
   measureWork(meter, threads, context.options.calibrationSeconds, machine);
   measureKernels(context.description, program, session, meter, threads, machine);
   calibration.measureCopies(machine);
-  calibration.measureLinks(machine);
+  measureLinks(context.description, context.platform.makeCommunicator, meter, machine);
   calibration.measureDisk(folder, machine);
   return machine;
 }
@@ -311,7 +159,9 @@ void runCalibrate(const CommandContext &context, Transport &transport) {
   auto counted = [](int64_t count, const std::string &what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
   };
-  machine.name = "this machine, " + counted(transport.size(), "rank") + " of " +
+  const int64_t hosts = transport.size() / ranksOfHost(session.communication());
+  machine.name = (hosts == 1 ? "this machine" : counted(hosts, "host")) + ", " +
+                 counted(transport.size(), "rank") + " of " +
                  (session.hardware().isHost() ? counted(session.threadsPerRank(), "thread") : "a GPU");
   std::vector<std::string> comments = {"Measured by calibrate, by all ranks at once; rank 0 wrote this."};
   comments.insert(comments.end(), meter.comments().begin(), meter.comments().end());

@@ -1,4 +1,4 @@
-// What `calibrate` measures of work.
+// What `calibrate` measures of work and of links.
 #pragma once
 
 #include "runtime/app/meter.h"
@@ -17,5 +17,14 @@ void measureWork(Meter &meter, double threads, double budget, MachineFile &machi
 /// and its arithmetic by shape.
 void measureKernels(const Description &description, const Program &program, Session &session, Meter &meter,
                     double threads, MachineFile &machine);
+
+/// Together: how many ranks each host has, where all have as many and those of one follow each other; else
+/// all of them.
+int64_t ranksOfHost(Engine &engine);
+
+/// Together: collectives of all ranks, or of those of a host and of one of each host, to which the figures of
+/// a level's links are fitted; and what they take of computing. Nothing where there is one rank.
+void measureLinks(const Description &description, const CommunicatorMaker &makeCommunicator, Meter &meter,
+                  MachineFile &machine);
 
 } // namespace tessera::rt

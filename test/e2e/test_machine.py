@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import tomllib
 
 import numpy as np
 import pytest
@@ -107,6 +108,27 @@ def test_calibrate_without_a_model(tmp_path):
     fast = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--dp", "2", "--threads", "1", "--machine", tmp_path / "machine.toml", "--json").stdout)
     assert fast["calibrated"] and 1e-4 < fast["seconds"] < 10
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("tessera-calibrate-*"))
+
+
+@pytest.mark.parametrize("recipe,hosts,levels,said", [
+    pytest.param("--dp 4", (2, 2), [2, 4], "all_reduce between hosts with", id="an axis over both"),
+    pytest.param("--dp 2 --tp 2", (2, 2), [2, 4], "all_reduce on a host with", id="an axis each", marks=pytest.mark.whole),
+    pytest.param("--dp 2", (1, 1), [1, 2], "all_reduce with", id="a rank each", marks=pytest.mark.whole),
+    pytest.param("--dp 4", (1, 3), [4], "all_reduce with", id="unequal hosts", marks=pytest.mark.whole),
+    pytest.param("--dp 3 --tp 2", (3, 3), [6], "hosts end within axes", id="hosts that end within axes", marks=pytest.mark.whole),
+])
+def test_calibrate_on_two_hosts(tmp_path, recipe, hosts, levels, said):
+    """Simulated ones: ranks that take themselves for those of two."""
+    compiled(tmp_path / "p", *recipe.split(), "--threads", "1")
+    words = []
+    for host, ranks in enumerate(hosts):
+        words += [":"] * bool(words) + ["-n", ranks, "-x", f"TESSERA_HOST=host{host}", tmp_path / "p", "calibrate", "-o", tmp_path / "m.toml", "--threads", "1", "--seconds", "1"]
+    h.checked(*h.mpirun(0)[:-2], *words)
+    text = (tmp_path / "m.toml").read_text()
+    assert [level["ranks"] for level in tomllib.loads(text)["level"]] == levels and said in text, text
+    many = len(set(hosts)) == 1
+    assert f'name = "{"2 hosts" if many else "this machine"}, {sum(hosts)} ranks of 1 thread"' in text
+    compiled(tmp_path / "again", *recipe.split(), "--machine", tmp_path / "m.toml")
 
 
 @pytest.mark.parametrize("phase,killed_by", [("compiles", signal.SIGTERM), ("measures", signal.SIGKILL)])
