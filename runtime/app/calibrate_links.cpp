@@ -7,6 +7,7 @@
 #include "runtime/program/engine_communicator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -30,8 +31,9 @@ private:
   /// A level as it is measured: in groups over some axes, all at the same time.
   struct Level {
     Axes axes;
-    int64_t group = 1; ///< ranks of each
-    int64_t ranks = 1; ///< that the level has
+    int64_t group = 1;  ///< ranks of each
+    int64_t ranks = 1;  ///< that the level has
+    int64_t ofNode = 1; ///< ranks of a node of it, each in another group
     std::string where;
   };
   /// A collective over such groups, ready to run, and what takes its time.
@@ -49,6 +51,7 @@ private:
   Exchange prepare(const std::string &kind, int64_t elements, const Level &level) const;
   /// Returns the seconds of a long all-reduce.
   double measure(const Level &level, MachineFile &machine);
+  void measureShared(const Level &level, double seconds, double shortest, MachineFile::Level &links);
   void measureTake(double seconds, MachineFile &machine);
 
   const Description &description;
@@ -59,7 +62,7 @@ private:
 };
 
 Links::Level Links::everyRank() const {
-  Level level{{}, engine.size(), engine.size(), ""};
+  Level level{{}, engine.size(), engine.size(), 1, ""};
   for (const auto &[name, size] : description.mesh.axes())
     level.axes.push_back({name, 1, size});
   return level;
@@ -70,8 +73,8 @@ std::vector<Links::Level> Links::levels() {
   const int64_t ofHost = ranksOfHost(engine);
   if (ofHost == 1 || ofHost == engine.size())
     return {everyRank()};
-  Level within{{}, ofHost, ofHost, " on a host"},
-      between{{}, engine.size() / ofHost, engine.size(), " between hosts"};
+  Level within{{}, ofHost, ofHost, 1, " on a host"},
+      between{{}, engine.size() / ofHost, engine.size(), ofHost, " between hosts"};
   int64_t left = ofHost; // of a host, and of no axis yet
   const auto &axes = description.mesh.axes();
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
@@ -159,7 +162,27 @@ double Links::measure(const Level &level, MachineFile &machine) {
       "launch is assumed; latency and bandwidth are those of all four kinds together, and by them the "
       "long ones take: " +
       off);
+  if (level.ofNode > 1)
+    measureShared(level, longest.front().seconds, shortest.front().seconds, machine.levels.back());
   return longest.front().seconds;
+}
+
+// How many ranks of a node can send at once as fast as one alone, by a long all-reduce that takes `seconds`
+// where all do, and a short one.
+void Links::measureShared(const Level &level, double seconds, double shortest, MachineFile::Level &links) {
+  Exchange exchange = prepare("all_reduce", kMany, level);
+  const bool isFirst = engine.rank() % level.ofNode == 0;
+  const double alone = meter.measure(
+      "the same all_reduce of " + std::to_string(4 * kMany) + " bytes of one rank of each", [&] {
+        if (isFirst)
+          exchange.communicator->run(exchange.handle);
+      });
+  const double together = std::max(seconds - shortest, 1e-9) / std::max(alone - shortest, 1e-9);
+  const auto count = std::clamp<int64_t>(std::llround(double(level.ofNode) / together), 1, level.ofNode);
+  if (count == level.ofNode)
+    return;
+  links.links = count;
+  links.bandwidth *= double(level.ofNode) / double(count);
 }
 
 // What an all-reduce takes of computing that lasts longer: by so much they take longer together than that

@@ -126,6 +126,7 @@ def test_calibrate_on_two_hosts(tmp_path, recipe, hosts, levels, said):
     h.checked(*h.mpirun(0)[:-2], *words)
     text = (tmp_path / "m.toml").read_text()
     assert [level["ranks"] for level in tomllib.loads(text)["level"]] == levels and said in text, text
+    assert ("of one rank of each" in text) == (levels == [2, 4]), text
     many = len(set(hosts)) == 1
     assert f'name = "{"2 hosts" if many else "this machine"}, {sum(hosts)} ranks of 1 thread"' in text
     compiled(tmp_path / "again", *recipe.split(), "--machine", tmp_path / "m.toml")
