@@ -240,6 +240,7 @@ void Links::measureTake(double seconds, MachineFile &machine) {
 void Links::measure(MachineFile &machine) {
   if (engine.size() == 1)
     return;
+  machine.launch = kLaunch;
   double longest = 0;
   for (const Level &level : levels())
     longest = measure(level, machine);

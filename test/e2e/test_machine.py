@@ -101,7 +101,7 @@ def test_calibrate_without_a_model(tmp_path):
     """Of two ranks; what it writes is read, and says what was measured and what was not."""
     h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1", "--seconds", "5")
     text = (tmp_path / "machine.toml").read_text()
-    for key in ("[rate.kernels]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
+    for key in ("[rate.kernels]", "[rate.collectives]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
                 "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "[disk]", "read = ", "write = ", "# not measured for the rates: product", "# these rates are off by",
                 "by them the long ones take: all_reduce ", ", all_to_all ", "of the computing"):
         assert key in text, (key, text)
