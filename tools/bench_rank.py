@@ -2,12 +2,13 @@
 
 In turns, for the machine is not the same from one minute to the next: calibrate, then each model under each recipe and the plan found by those rates, compiled,
 promised by `info` and run. Of a model: the medians of promises and of measured steps; Kendall's tau between them, over pairs whose measured medians differ by
-more than 5 %, and beside it that between what was measured in two turns, which no promise can be expected to exceed; and the plan found against the recipe that
-was measured as the fastest.
+more than 5 % and whose promises are not the same, and beside it that between what was measured in one turn and in another; and the plan found, which may be
+another in each turn, against the recipe that was measured as the fastest.
 """
 import argparse
 import itertools
 import json
+import math
 import pathlib
 import statistics
 
@@ -42,7 +43,7 @@ class Contender:
         words = ("--plan", folder / "found.toml") if self.recipe == FOUND else self.recipe.split()
         made = run(TESSERA, "compile", *common, *words, "-o", program, check=self.recipe == FOUND)
         if made.returncode:
-            return made.stderr.strip().splitlines()[0][:120]
+            return made.stderr.strip()[:120].partition("\n")[0]
         info = run(program, "info", "--json", *threads, "--machine", folder / "machine.toml")
         self.promised.append(json.loads(info.stdout)["step_seconds"])
         run(program, "train", *data, "--steps", steps, *threads, "--log", log)
@@ -54,12 +55,12 @@ class Contender:
 
 
 def kendall(rows):
-    """Kendall's tau of promised and measured seconds over the pairs that have an order, and how many these are."""
+    """Kendall's tau of promised and measured seconds over the pairs that have an order in both, and how many these are; not a number where there are none."""
     order = []
     for (promised, measured), (promised2, measured2) in itertools.combinations(rows, 2):
-        if abs(measured - measured2) > NEAR * min(measured, measured2):
+        if promised != promised2 and abs(measured - measured2) > NEAR * min(measured, measured2):
             order.append(1 if (promised < promised2) == (measured < measured2) else -1)
-    return statistics.mean(order) if order else 1.0, len(order)
+    return statistics.mean(order) if order else math.nan, len(order)
 
 
 def measure(folder, name, ranks, turns, steps):
