@@ -35,8 +35,8 @@ struct Machine {
   /// own.
   double cores = 0, hostBandwidth = 0;
 
-  /// What work takes where there are so many ranks of so many threads, and as many of a host's work as it has
-  /// processors for.
+  /// What work takes where there are so many ranks of so many threads. No more of a host's ranks work at a
+  /// time than it has processors for.
   Rates ratesOf(int64_t ranks, int64_t threads) const;
   /// What a rank's communication takes of its computing while both go on, where each of so many ranks has so
   /// many threads and one more that communicates (runtime/comm): `collectivesTake`, or what of the latter has

@@ -166,9 +166,9 @@ TEST(Rates, RanksOfAHostShareItsMemory) {
   EXPECT_DOUBLE_EQ(seconds(1, 4), 1e-3 / 3);
   EXPECT_DOUBLE_EQ(seconds(2, 1), 1e-3);
   EXPECT_DOUBLE_EQ(seconds(16, 1), 4e-3 / 3);
-  machine.cores = 2;
-  EXPECT_DOUBLE_EQ(seconds(16, 1), 1e-3) << "no more than two move at a time";
-  EXPECT_DOUBLE_EQ(seconds(1, 1), 1e-3);
+  machine.cores = 3.5;
+  EXPECT_DOUBLE_EQ(seconds(16, 1), 3.5e-3 / 3) << "no more move at a time";
+  EXPECT_DOUBLE_EQ(seconds(3, 1), 1e-3);
   machine.cores = 0;
   machine.rates.kernels[size_t(WorkClass::Stream)] = 4e9;
   EXPECT_DOUBLE_EQ(seconds(16, 1), 2.5e-4) << "faster than the memory: it is in caches";

@@ -27,8 +27,8 @@ struct Actor {
   /// By step: when what it started is done; infinity while it is not.
   std::vector<double> done;
   std::optional<size_t> waitsFor; ///< a step
-  /// When the work that is under way began, where processors are shared. `now` then goes on by what transfers
-  /// have taken of its time since.
+  /// Where processors are shared: when the work that is under way began. `now` is that and what transfers
+  /// have taken since, by which the work ends later.
   std::optional<double> worksSince;
   /// Its communication: what is first is under way. One queue, or on GPUs one for each group.
   std::map<int64_t, std::deque<SimulatedJob>> queues;

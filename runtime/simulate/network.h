@@ -1,4 +1,5 @@
-// Links that transfers share: each is as fast as the links that it uses let it be at that moment.
+// Links that transfers share: each is as fast as the links that it uses let it be at that moment. What work
+// is to processors that ranks share, a transfer is to links, with seconds in place of bytes.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 // kernels and calls one after the other; collectives and messages by the rank's communication, beside them,
 // in the order in which they were started (on GPUs: those of one group); copies by a stream for each
 // direction. A collective begins when all of its members have come to it, and ends for all; ranks send at
-// the same time, and share what they share of links (network.h).
+// the same time, and share what they share of links, and of their host's processors (network.h).
 #pragma once
 
 #include "runtime/machine/machine.h"

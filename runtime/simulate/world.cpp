@@ -195,10 +195,10 @@ void World::addNodes() {
   }
 }
 
-// Ranks that share the processors of a host.
+// Ranks that share the processors of a host. Cards have their own.
 void World::addHosts() {
   const auto together = double(machine.ranksOfHost(description.mesh.size()));
-  if (machine.cores <= 0 || together * double(threads) <= machine.cores)
+  if (description.target != "cpu" || machine.cores <= 0 || together * double(threads) <= machine.cores)
     return;
   workingRanks = machine.cores / double(threads);
   hosts = groupings.size();

@@ -68,6 +68,10 @@ TEST(Simulate, RanksThatAllWorkTakeTurns) {
   EXPECT_NEAR(seconds(made, withCores(4), options), 8e-3, kClose) << "of two threads each";
   EXPECT_NEAR(seconds(description({{"in", 2}}, {kernel(1'000'000)}), withCores(2)), 1e-3, kClose)
       << "there are no more";
+  EXPECT_NEAR(seconds(description({{"out", 3}, {"in", 2}}, {kernel(1'000'000)}), withCores(2)), 2e-3, kClose)
+      << "and two on the last host";
+  made.target = "cuda:sm_90";
+  EXPECT_NEAR(seconds(made, withCores(1)), 4e-3, kClose) << "cards have their own";
 }
 
 TEST(Simulate, WhoWaitsLeavesItsProcessorToOthers) {
@@ -385,6 +389,14 @@ TEST(Simulate, AllOfAStepIsWorkCommunicationOrWaiting) {
   EXPECT_GT(step.communication.at("pipe").exposed, 0);
   EXPECT_EQ(step.sent.at("in").at("all_reduce").bytes, 2000) << "the mean of both stages";
   EXPECT_EQ(step.sent.at("pipe").at("send").bytes, 500'000);
+  file.hostCores = 1.5;
+  Simulation crowded = simulated(made, file, options);
+  sum = crowded.computing + crowded.waitsForRanks + crowded.waitsForStages + crowded.waitsForCopies +
+        crowded.waitsForEnd;
+  for (const auto &[axes, over] : crowded.communication)
+    sum += over.exposed;
+  EXPECT_NEAR(sum, crowded.seconds, kClose) << "of ranks that share processors";
+  EXPECT_GT(crowded.computing, step.computing * 1.2);
 }
 
 TEST(Simulate, TrafficIsByKindAndLevel) {
@@ -413,9 +425,8 @@ TEST(Simulate, TrafficIsByKindAndLevel) {
   EXPECT_NEAR(hidden.at("a"), 1e-3, kClose) << "beside the kernel";
 }
 
-TEST(Simulate, TheTimelineIsAllOfTheStep) {
+void expectTimelineOfAll(MachineFile file) {
   Description made = twoStages();
-  MachineFile file = machine();
   file.collectivesTake = 0.3;
   SimulateOptions options;
   options.slow = {{1, 1.5}};
@@ -444,6 +455,11 @@ TEST(Simulate, TheTimelineIsAllOfTheStep) {
   EXPECT_NEAR(ranks, step.waitsForRanks, kClose);
   EXPECT_NEAR(stages, step.waitsForStages, kClose);
   EXPECT_NEAR(exposed, step.communication.at("in").exposed + step.communication.at("pipe").exposed, kClose);
+}
+
+TEST(Simulate, TheTimelineIsAllOfTheStep) {
+  expectTimelineOfAll(machine());
+  expectTimelineOfAll(withCores(1.5));
 }
 
 TEST(Simulate, SaysWhyThereIsNoStep) {
