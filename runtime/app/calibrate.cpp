@@ -5,6 +5,7 @@
 #include "runtime/app/commands.h"
 #include "runtime/app/outputs.h"
 #include "runtime/core/error.h"
+#include "runtime/core/host_name.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -20,7 +21,8 @@ public:
 
   void measureCopies(MachineFile &machine);
   void measureDisk(const std::string &folder, MachineFile &machine);
-  void measureHost(MachineFile &machine);
+  /// Returns how many threads of the ranks of a host there are for each of its processors, at least 1.
+  double measureHost(const HostLayout &layout, MachineFile &machine);
 
 private:
   Meter &meter;
@@ -87,7 +89,7 @@ void Calibration::measureDisk(const std::string &folder, MachineFile &machine) {
 
 // What one thread moves alone, and what all threads of all ranks move together: sums of two arrays, each
 // thread on its own. Ranks of a rate are measured together anyhow; that they share is known where it shows.
-void Calibration::measureHost(MachineFile &machine) {
+double Calibration::measureHost(const HostLayout &layout, MachineFile &machine) {
   constexpr size_t count = 4 << 20;
   constexpr double bytes = 12.0 * count, kShared = 0.9;
   const auto threads = size_t(device.threads());
@@ -113,30 +115,38 @@ void Calibration::measureHost(MachineFile &machine) {
       other.join();
     engine.barrier();
   });
-  const double together = double(threads) * double(ranksOfHost(engine));
-  machine.hostCores = std::max(1u, std::thread::hardware_concurrency());
-  meter.sharesProcessors = together > *machine.hostCores;
+  const OwnHost own = findOwnHost(engine);
+  const double together = double(threads) * double(own.ranks), crowd = together / double(own.processors);
+  meter.sharesProcessors = engine.anyRank(crowd > 1);
   if (meter.sharesProcessors)
     meter.comment("there are more threads than processors: rates are those of a thread that has one");
-  if (all > alone / kShared && !meter.sharesProcessors)
+  if (layout.ranks)
+    machine.hostCores = double(own.processors);
+  if (layout.ranks && all > alone / kShared && !meter.sharesProcessors)
     machine.hostBandwidth = together * bytes / all;
+  return std::max(1.0, crowd);
 }
 
 MachineFile measure(const CommandContext &context, const Program &program, Session &session, Meter &meter,
-                    const std::string &folder) {
+                    const HostLayout &layout, const std::string &folder) {
   MachineFile machine;
   Calibration calibration(meter);
   // Rates are those of a thread that has a processor, or of a whole card.
-  double threads = 1;
+  double threads = 1, crowd = 1;
   machine.perThread = meter.device.isHost();
   if (meter.device.isHost()) {
-    calibration.measureHost(machine);
+    crowd = calibration.measureHost(layout, machine);
     threads = session.threadsPerRank();
+    if (!meter.countsProcessorTime())
+      threads /= crowd;
   }
   measureWork(meter, threads, context.options.calibrationSeconds, machine);
+  // What updates on the host is simulated beside whatever shares the processors: as if all ranks did.
+  if (meter.countsProcessorTime() && machine.hostUpdate)
+    *machine.hostUpdate /= crowd;
   measureKernels(context.description, program, session, meter, threads, machine);
   calibration.measureCopies(machine);
-  measureLinks(context.description, context.platform.makeCommunicator, meter, machine);
+  measureLinks(context.description, context.platform.makeCommunicator, layout, meter, machine);
   calibration.measureDisk(folder, machine);
   return machine;
 }
@@ -155,12 +165,13 @@ void runCalibrate(const CommandContext &context, Transport &transport) {
   checkWritable(session, options.machineOutput);
   Meter meter(session.hardware(), session.communication());
   std::filesystem::path folder = std::filesystem::path(options.machineOutput).parent_path();
-  MachineFile machine = measure(context, *program, session, meter, folder.empty() ? "." : folder.string());
+  const HostLayout layout = layoutOf(session.communication().exchange(hostName()));
+  MachineFile machine =
+      measure(context, *program, session, meter, layout, folder.empty() ? "." : folder.string());
   auto counted = [](int64_t count, const std::string &what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
   };
-  const int64_t hosts = transport.size() / ranksOfHost(session.communication());
-  machine.name = (hosts == 1 ? "this machine" : counted(hosts, "host")) + ", " +
+  machine.name = (layout.hosts == 1 ? "this machine" : counted(layout.hosts, "host")) + ", " +
                  counted(transport.size(), "rank") + " of " +
                  (session.hardware().isHost() ? counted(session.threadsPerRank(), "thread") : "a GPU");
   std::vector<std::string> comments = {"Measured by calibrate, by all ranks at once; rank 0 wrote this."};

@@ -1,6 +1,7 @@
 // What `calibrate` measures of work and of links.
 #pragma once
 
+#include "runtime/app/hosts.h"
 #include "runtime/app/meter.h"
 #include "runtime/machine/machine_file.h"
 #include "runtime/program/session.h"
@@ -18,13 +19,10 @@ void measureWork(Meter &meter, double threads, double budget, MachineFile &machi
 void measureKernels(const Description &description, const Program &program, Session &session, Meter &meter,
                     double threads, MachineFile &machine);
 
-/// Together: how many ranks each host has, where all have as many and those of one follow each other; else
-/// all of them.
-int64_t ranksOfHost(Engine &engine);
-
-/// Together: collectives of all ranks, or of those of a host and of one of each host, to which the figures of
-/// a level's links are fitted; and what they take of computing. Nothing where there is one rank.
-void measureLinks(const Description &description, const CommunicatorMaker &makeCommunicator, Meter &meter,
-                  MachineFile &machine);
+/// Together: collectives of all ranks, or among the ranks of each host and then among one rank of each, to
+/// which the figures of a level's links are fitted; and what they take of computing. Nothing where there is
+/// one rank.
+void measureLinks(const Description &description, const CommunicatorMaker &makeCommunicator,
+                  const HostLayout &layout, Meter &meter, MachineFile &machine);
 
 } // namespace tessera::rt

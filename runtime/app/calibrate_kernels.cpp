@@ -68,12 +68,12 @@ void fillParameters(const Description &description, Variables &variables, const 
 }
 
 Taken observe(const Description &description, const Program &program, Session &session,
-              bool sharesProcessors) {
+              bool countsProcessorTime) {
   RankProgram &instance = session.rankProgram();
   Taken taken;
   double before = 0; // the operation, of what the thread has had a processor
   instance.setObserver([&](const Operation &op, double seconds) {
-    if (sharesProcessors) {
+    if (countsProcessorTime) {
       const double now = processorSeconds();
       seconds = now - std::exchange(before, now);
     }
@@ -177,7 +177,7 @@ void largeKernels(MachineFile &machine) {
 
 void measureKernels(const Description &description, const Program &program, Session &session, Meter &meter,
                     double threads, MachineFile &machine) {
-  Taken taken = observe(description, program, session, meter.sharesProcessors);
+  Taken taken = observe(description, program, session, meter.countsProcessorTime());
   const Sorted sorted = sortTaken(taken, threads, machine.kernelLaunch.value_or(0), meter.device.isHost());
   for (const auto &[key, sums] : sorted.moving) {
     setPoint(machine, {key.first, DType::F32, kernelShape(sums.amount / sums.times), sums.rate()});

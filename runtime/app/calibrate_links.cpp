@@ -2,15 +2,12 @@
 #include "runtime/app/calibrate.h"
 
 #include "runtime/comm/nccl_cost.h"
-#include "runtime/core/host_name.h"
 #include "runtime/device/cpu/workspace.h"
 #include "runtime/program/engine_communicator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
-#include <set>
 
 namespace tessera::rt {
 namespace {
@@ -22,18 +19,19 @@ constexpr double kLaunch = 3e-6;
 
 class Links {
 public:
-  Links(const Description &description, const CommunicatorMaker &makeCommunicator, Meter &meter)
-      : description(description), makeCommunicator(makeCommunicator), meter(meter), device(meter.device),
-        engine(meter.engine) {}
+  Links(const Description &description, const CommunicatorMaker &makeCommunicator, const HostLayout &layout,
+        Meter &meter)
+      : description(description), makeCommunicator(makeCommunicator), layout(layout), meter(meter),
+        device(meter.device), engine(meter.engine) {}
   void measure(MachineFile &machine);
 
 private:
-  /// A level as it is measured: in groups over some axes, all at the same time.
-  struct Level {
+  /// What a level of the machine is measured by: groups over some axes, all at the same time.
+  struct Groups {
     Axes axes;
-    int64_t group = 1;  ///< ranks of each
-    int64_t ranks = 1;  ///< that the level has
-    int64_t ofNode = 1; ///< ranks of a node of it, each in another group
+    int64_t size = 1;   ///< ranks of each
+    int64_t ranks = 1;  ///< of the level
+    int64_t ofNode = 1; ///< ranks of a node of the level, each in another group
     std::string where;
   };
   /// A collective over such groups, ready to run, and what takes its time.
@@ -45,35 +43,35 @@ private:
     std::unique_ptr<Communicator> communicator;
     Communicator::Handle handle = 0;
   };
-  Level everyRank() const;
-  std::vector<Level> levels();
+  Groups everyRank() const;
+  std::vector<Groups> innermostFirst();
   /// Of f32, with a result of so many elements, about.
-  Exchange prepare(const std::string &kind, int64_t elements, const Level &level) const;
-  /// Returns the seconds of a long all-reduce.
-  double measure(const Level &level, MachineFile &machine);
-  void measureShared(const Level &level, double seconds, double shortest, MachineFile::Level &links);
-  void measureTake(double seconds, MachineFile &machine);
+  Exchange prepare(const std::string &kind, int64_t elements, const Groups &groups) const;
+  void measure(const Groups &groups, MachineFile &machine);
+  void measureShared(const Groups &groups, double together, double shortest, MachineFile::Level &level);
+  void measureTake(MachineFile &machine);
 
   const Description &description;
   const CommunicatorMaker &makeCommunicator;
+  const HostLayout &layout;
   Meter &meter;
   Device &device;
   Engine &engine;
 };
 
-Links::Level Links::everyRank() const {
-  Level level{{}, engine.size(), engine.size(), 1, ""};
+Links::Groups Links::everyRank() const {
+  Groups one{{}, engine.size(), engine.size(), 1, ""};
   for (const auto &[name, size] : description.mesh.axes())
-    level.axes.push_back({name, 1, size});
-  return level;
+    one.axes.push_back({name, 1, size});
+  return one;
 }
 
 // Ranks of a host, and one rank of each host: the minor and the major part of the mesh.
-std::vector<Links::Level> Links::levels() {
-  const int64_t ofHost = ranksOfHost(engine);
+std::vector<Links::Groups> Links::innermostFirst() {
+  const int64_t ofHost = layout.ranks.value_or(1);
   if (ofHost == 1 || ofHost == engine.size())
     return {everyRank()};
-  Level within{{}, ofHost, ofHost, 1, " on a host"},
+  Groups within{{}, ofHost, ofHost, 1, " on a host"},
       between{{}, engine.size() / ofHost, engine.size(), ofHost, " between hosts"};
   int64_t left = ofHost; // of a host, and of no axis yet
   const auto &axes = description.mesh.axes();
@@ -93,14 +91,14 @@ std::vector<Links::Level> Links::levels() {
   return {within, between};
 }
 
-Links::Exchange Links::prepare(const std::string &kind, int64_t elements, const Level &level) const {
+Links::Exchange Links::prepare(const std::string &kind, int64_t elements, const Groups &groups) const {
   CollectiveRequest request;
   request.kind = kind;
-  request.axes = level.axes;
+  request.axes = groups.axes;
   const CollectiveTraits &traits = collectiveTraits(parseCollectiveKind(kind));
   // Results are of one size: a source that is joined is a part of it. Rows are what is cut, and joined but by
   // an all-to-all, which joins pieces of rows.
-  const int64_t ranks = level.group, width = elements > 1024 * ranks ? 1024 : 16,
+  const int64_t ranks = groups.size, width = elements > 1024 * ranks ? 1024 : 16,
                 rows = std::max<int64_t>(1, elements / width / ranks);
   const bool isGather = traits.joins && !traits.splits;
   request.shape = {isGather ? rows : rows * ranks, width};
@@ -125,7 +123,7 @@ Links::Exchange Links::prepare(const std::string &kind, int64_t elements, const 
 
 // By the model of collectives (docs/program-format.md): launch + alpha rounds + beta bytes. What they take to
 // launch shows on no rank alone.
-double Links::measure(const Level &level, MachineFile &machine) {
+void Links::measure(const Groups &groups, MachineFile &machine) {
   constexpr int64_t few = 16;
   const std::vector<std::string> kinds = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
   struct Measured {
@@ -134,10 +132,10 @@ double Links::measure(const Level &level, MachineFile &machine) {
   };
   std::vector<Measured> shortest, longest;
   for (const std::string &kind : kinds)
-    for (int64_t elements : {few * level.group, kMany}) {
-      Exchange exchange = prepare(kind, elements, level);
+    for (int64_t elements : {few * groups.size, kMany}) {
+      Exchange exchange = prepare(kind, elements, groups);
       const double seconds =
-          meter.measure(kind + level.where + " with a result of " + std::to_string(4 * elements) + " bytes",
+          meter.measure(kind + groups.where + " with a result of " + std::to_string(4 * elements) + " bytes",
                         [&] { exchange.communicator->run(exchange.handle); });
       (elements == kMany ? longest : shortest).push_back({exchange.load, seconds});
     }
@@ -149,7 +147,7 @@ double Links::measure(const Level &level, MachineFile &machine) {
     sending += longest[i].seconds - shortest[i].seconds;
   }
   const double latency = std::max(waiting / rounds, 1e-9), bandwidth = bytes / std::max(sending, 1e-9);
-  machine.levels.push_back({level.ranks, latency, bandwidth});
+  machine.levels.push_back({groups.ranks, latency, bandwidth});
   std::string off;
   for (size_t i = 0; i < kinds.size(); ++i) {
     const double promised = kLaunch + longest[i].load.seconds(latency, 1 / bandwidth);
@@ -158,40 +156,43 @@ double Links::measure(const Level &level, MachineFile &machine) {
                   100 * (promised / longest[i].seconds - 1));
     off += text;
   }
-  meter.comment(
-      "launch is assumed; latency and bandwidth are those of all four kinds together, and by them the "
-      "long ones take: " +
-      off);
-  if (level.ofNode > 1)
-    measureShared(level, longest.front().seconds, shortest.front().seconds, machine.levels.back());
-  return longest.front().seconds;
+  meter.comment("launch is assumed; latency and bandwidth" + groups.where +
+                " are those of all four kinds together, and by them the long ones take: " + off);
+  if (groups.ofNode > 1)
+    measureShared(groups, longest.front().seconds, shortest.front().seconds, machine.levels.back());
 }
 
-// How many ranks of a node can send at once as fast as one alone, by a long all-reduce that takes `seconds`
-// where all do, and a short one.
-void Links::measureShared(const Level &level, double seconds, double shortest, MachineFile::Level &links) {
-  Exchange exchange = prepare("all_reduce", kMany, level);
-  const bool isFirst = engine.rank() % level.ofNode == 0;
-  const double alone = meter.measure(
-      "the same all_reduce of " + std::to_string(4 * kMany) + " bytes of one rank of each", [&] {
-        if (isFirst)
-          exchange.communicator->run(exchange.handle);
-      });
-  const double together = std::max(seconds - shortest, 1e-9) / std::max(alone - shortest, 1e-9);
-  const auto count = std::clamp<int64_t>(std::llround(double(level.ofNode) / together), 1, level.ofNode);
-  if (count == level.ofNode)
+// How many ranks of a node can send at once as fast as one alone: by all-reduces where all send, and one
+// where one does. Where ranks share processors, these may be what they lack.
+void Links::measureShared(const Groups &groups, double together, double shortest, MachineFile::Level &level) {
+  if (meter.sharesProcessors)
+    return meter.comment(
+        "what ranks of a host take of each other's links is not measured: they lack processors");
+  Exchange exchange = prepare("all_reduce", kMany, groups);
+  const bool isFirst = engine.rank() % groups.ofNode == 0;
+  const double alone = meter.measure("the same all_reduce of " + std::to_string(4 * kMany) +
+                                         " bytes among one rank of each host, alone",
+                                     [&] {
+                                       if (isFirst)
+                                         exchange.communicator->run(exchange.handle);
+                                     });
+  const int64_t links = ranksWithLinks(groups.ofNode, together, alone, shortest);
+  if (links == groups.ofNode)
     return;
-  links.links = count;
-  links.bandwidth *= double(level.ofNode) / double(count);
+  level.links = links;
+  level.bandwidth *= double(groups.ofNode) / double(links);
 }
 
-// What an all-reduce takes of computing that lasts longer: by so much they take longer together than that
-// alone. Of `seconds` a short one takes.
-void Links::measureTake(double seconds, MachineFile &machine) {
+// What an all-reduce of all ranks takes of computing that lasts longer: by so much they take longer together
+// than that alone.
+void Links::measureTake(MachineFile &machine) {
   constexpr double enough = 0.04; // the system gives threads turns of milliseconds
   constexpr int64_t side = 512, most = 8;
   constexpr int rounds = 7;
-  const auto more = std::clamp(int64_t(enough / seconds), int64_t(1), most);
+  const CollectiveLoad load = prepare("all_reduce", kMany, everyRank()).load;
+  const MachineFile::Level &links = machine.levels.back();
+  const auto more =
+      std::clamp(int64_t(enough / load.seconds(links.latency, 1 / links.bandwidth)), int64_t(1), most);
   Exchange exchange =
       prepare("all_reduce", kMany * std::stoll(engine.exchange(std::to_string(more)).front()), everyRank());
   Buffers buffers(device);
@@ -241,31 +242,25 @@ void Links::measure(MachineFile &machine) {
   if (engine.size() == 1)
     return;
   machine.launch = kLaunch;
-  double longest = 0;
-  for (const Level &level : levels())
-    longest = measure(level, machine);
-  // What ranks of a host share is of those of the innermost level.
-  if (ranksOfHost(engine) == 1) {
+  if (!layout.ranks)
+    meter.comment(
+        "hosts have unequal numbers of ranks, or those of one do not follow each other: their links are "
+        "not told apart, and what ranks of a host share is left out");
+  for (const Groups &groups : innermostFirst())
+    measure(groups, machine);
+  // The ranks of the innermost level are those that share processors.
+  if (layout.ranks && *layout.ranks < machine.levels.front().ranks) {
     machine.levels.insert(machine.levels.begin(), machine.levels.front());
-    machine.levels.front().ranks = 1;
+    machine.levels.front().ranks = *layout.ranks;
   }
-  measureTake(longest, machine);
+  measureTake(machine);
 }
 
 } // namespace
 
-int64_t ranksOfHost(Engine &engine) {
-  const std::vector<std::string> hosts = engine.exchange(hostName());
-  const size_t ranks = hosts.size() / std::set<std::string>(hosts.begin(), hosts.end()).size();
-  for (size_t rank = 0; rank < hosts.size(); ++rank)
-    if (hosts.size() % ranks != 0 || hosts[rank] != hosts[rank / ranks * ranks])
-      return engine.size();
-  return int64_t(ranks);
-}
-
-void measureLinks(const Description &description, const CommunicatorMaker &makeCommunicator, Meter &meter,
-                  MachineFile &machine) {
-  Links(description, makeCommunicator, meter).measure(machine);
+void measureLinks(const Description &description, const CommunicatorMaker &makeCommunicator,
+                  const HostLayout &layout, Meter &meter, MachineFile &machine) {
+  Links(description, makeCommunicator, layout, meter).measure(machine);
 }
 
 } // namespace tessera::rt

@@ -89,7 +89,7 @@ Meter::Figure Meter::measureTurns(const std::function<void()> &turn, int rounds)
       turn();
   });
   Figure figure =
-      measure([&](int) { all(nullptr); }, rounds, sharesProcessors ? processorSeconds : wallSeconds);
+      measure([&](int) { all(nullptr); }, rounds, countsProcessorTime() ? processorSeconds : wallSeconds);
   figure.seconds /= times;
   return figure;
 }

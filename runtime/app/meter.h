@@ -71,7 +71,7 @@ public:
   /// slower to be told than to do.
   Work inOne(std::function<void()> body);
   /// Seconds of one of `turn`s, of which a device that is not the host does as many in one go as can be
-  /// timed. Where processors are shared, of what the calling thread had of one.
+  /// timed. Where processor time counts, the calling thread's.
   Figure measureTurns(const std::function<void()> &turn, int rounds);
   /// `measure`, with a line of comment about it.
   double measure(const std::string &what, const std::function<void()> &body);
@@ -86,9 +86,11 @@ public:
 
   Device &device;
   Engine &engine;
-  /// Whether the ranks of a host have more threads together than it has processors. What lasts less than the
-  /// system gives a thread at a time is then mostly not interrupted, and what lasts longer is.
+  /// On all ranks: whether those of some host have more threads together than it has processors.
   bool sharesProcessors = false;
+  /// Then what lasts less than the system gives a thread at a time is mostly not interrupted, and what lasts
+  /// longer is. Of several threads it is not known who does how much.
+  bool countsProcessorTime() const { return sharesProcessors && device.threads() == 1; }
 
 private:
   Figure measure(const std::function<void(int round)> &body, int rounds, double (*now)());

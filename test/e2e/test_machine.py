@@ -110,12 +110,24 @@ def test_calibrate_without_a_model(tmp_path):
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("tessera-calibrate-*"))
 
 
+def test_calibrate_where_ranks_share_processors(tmp_path):
+    """Of two ranks on one: rates are those of a rank that has it, and a step that both work in takes twice as long as it would then."""
+    alone = ("taskset", "-c", min(os.sched_getaffinity(0)))
+    h.checked(*alone, h.TESSERA, "calibrate", "-o", tmp_path / "one.toml", "--ranks", "2", "--threads", "1", "--seconds", "2")
+    text = (tmp_path / "one.toml").read_text()
+    assert "# there are more threads than processors: " in text and "\ncores = 1 " in text, text
+    (tmp_path / "two.toml").write_text(text.replace("\ncores = 1 ", "\ncores = 2 "))
+    seconds = [json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--dp", "2", "--threads", "1", "--machine", tmp_path / f"{name}.toml", "--json").stdout)["seconds"]
+               for name in ("one", "two")]
+    assert 1.7 < seconds[0] / seconds[1] < 2.3, seconds
+
+
 @pytest.mark.parametrize("recipe,hosts,levels,said", [
     pytest.param("--dp 4", (2, 2), [2, 4], "all_reduce between hosts with", id="an axis over both"),
     pytest.param("--dp 2 --tp 2", (2, 2), [2, 4], "all_reduce on a host with", id="an axis each", marks=pytest.mark.whole),
     pytest.param("--dp 2", (1, 1), [1, 2], "all_reduce with", id="a rank each", marks=pytest.mark.whole),
-    pytest.param("--dp 4", (1, 3), [4], "all_reduce with", id="unequal hosts", marks=pytest.mark.whole),
-    pytest.param("--dp 3 --tp 2", (3, 3), [6], "hosts end within axes", id="hosts that end within axes", marks=pytest.mark.whole),
+    pytest.param("--dp 4", (1, 3), [4], "hosts have unequal numbers of ranks", id="unequal hosts", marks=pytest.mark.whole),
+    pytest.param("--dp 3 --tp 2", (3, 3), [3, 6], "hosts end within axes", id="hosts that end within axes", marks=pytest.mark.whole),
 ])
 def test_calibrate_on_two_hosts(tmp_path, recipe, hosts, levels, said):
     """Simulated ones: ranks that take themselves for those of two."""
@@ -126,9 +138,9 @@ def test_calibrate_on_two_hosts(tmp_path, recipe, hosts, levels, said):
     h.checked(*h.mpirun(0)[:-2], *words)
     text = (tmp_path / "m.toml").read_text()
     assert [level["ranks"] for level in tomllib.loads(text)["level"]] == levels and said in text, text
-    assert ("of one rank of each" in text) == (levels == [2, 4]), text
-    many = len(set(hosts)) == 1
-    assert f'name = "{"2 hosts" if many else "this machine"}, {sum(hosts)} ranks of 1 thread"' in text
+    enough = len(os.sched_getaffinity(0)) >= 2
+    assert ("among one rank of each host, alone" in text) == (levels == [2, 4] and enough), text
+    assert f'name = "2 hosts, {sum(hosts)} ranks of 1 thread"' in text and ("cores = " in text) == (len(set(hosts)) == 1), text
     compiled(tmp_path / "again", *recipe.split(), "--machine", tmp_path / "m.toml")
 
 

@@ -60,9 +60,7 @@ TEST(Meter, CountsWhatTheThreadHasOfSharedProcessors) {
     };
     EXPECT_GE(meter.measureTurns(turn, 5).seconds, 24e-3);
     meter.sharesProcessors = true;
-    const double seconds = meter.measureTurns(turn, 5).seconds;
-    EXPECT_GE(seconds, 5e-3);
-    EXPECT_LT(seconds, 10e-3);
+    EXPECT_LT(meter.measureTurns(turn, 5).seconds, 10e-3);
   });
 }
 
