@@ -35,6 +35,10 @@ class Model:
     inputs: tuple = ("input_ids",)
     bind: str = "batch={batch} seq={length}"
 
+    def binds(self):
+        """Options."""
+        return [word for bind in self.bind.format(batch=self.batch, length=self.length).split() for word in ("--bind", bind)]
+
 
 TABLE = 2048
 BERT = ("input_ids", "attention_mask", "token_type_ids")
@@ -89,6 +93,11 @@ def make_data(folder, name, model):
     return options
 
 
+def median_step(log):
+    """Seconds of a step that a run's log says, but for its first."""
+    return statistics.median(json.loads(line)["seconds"] for line in log.read_text().splitlines()[1:])
+
+
 def operators(path, steps):
     """Milliseconds of rank 0's computing by kind: of each operator, in the order of a step, the median of its times."""
     events = sorted((event["ts"], event["dur"] / 1000, event.get("cat") or event["name"]) for event in json.loads(path.read_text())
@@ -112,8 +121,7 @@ class Row:
         self.ranks, recipe = PLANS[plan]
         self.threads = ("--threads", 2 // self.ranks)
         shape = ZOO[name][1]
-        binds = [word for bind in shape.bind.format(batch=shape.batch, length=shape.length).split() for word in ("--bind", bind)]
-        self.common = (model, "--train", "adamw", *binds, *recipe.split(), *self.threads)
+        self.common = (model, "--train", "adamw", *shape.binds(), *recipe.split(), *self.threads)
         self.promised, self.measured, self.ours, self.theirs = [], [], [], []
 
     def turn(self, machine, own):
@@ -129,7 +137,7 @@ class Row:
         info = run(program, "info", "--json", *self.threads, "--machine", machine)
         self.promised.append(json.loads(info.stdout)["step_seconds"])
         run(program, "train", *self.data, "--steps", STEPS, *self.threads, "--log", log, "--trace", measured)
-        self.measured.append(statistics.median(json.loads(line)["seconds"] for line in log.read_text().splitlines()[1:]))
+        self.measured.append(median_step(log))
         self.ours.append(operators(simulated, 1))
         self.theirs.append(operators(measured, STEPS))
         return None

@@ -12,7 +12,7 @@ import math
 import pathlib
 import statistics
 
-from bench_predict import TESSERA, ZOO, make_data, make_model, run
+from bench_predict import TESSERA, ZOO, make_data, make_model, median_step, run
 
 # Of each number of ranks; where one is refused, a line says why.
 RECIPES = {
@@ -47,7 +47,7 @@ class Contender:
         info = run(program, "info", "--json", *threads, "--machine", folder / "machine.toml")
         self.promised.append(json.loads(info.stdout)["step_seconds"])
         run(program, "train", *data, "--steps", steps, *threads, "--log", log)
-        self.measured.append(statistics.median(json.loads(line)["seconds"] for line in log.read_text().splitlines()[1:]))
+        self.measured.append(median_step(log))
         return None
 
     def medians(self):
@@ -68,8 +68,7 @@ def measure(folder, name, ranks, turns, steps):
     family, model = ZOO[name]
     path, data = make_model(folder, name, family, model), make_data(folder, name, model)
     threads = ("--threads", max(1, 2 // ranks))
-    binds = [word for bind in model.bind.format(batch=model.batch, length=model.length).split() for word in ("--bind", bind)]
-    common = (path, "--train", "adamw", *binds, *threads, "--machine", folder / "machine.toml")
+    common = (path, "--train", "adamw", *model.binds(), *threads, "--machine", folder / "machine.toml")
     contenders = [Contender(recipe) for recipe in RECIPES[ranks] + (EXPERTS[ranks] if name == "mixtral" else []) + [FOUND]]
     for turn in range(turns):
         run(TESSERA, "calibrate", "-o", folder / "machine.toml", "--ranks", ranks, *threads)

@@ -47,9 +47,10 @@ private:
   std::vector<Groups> innermostFirst();
   /// Of f32, with a result of so many elements, about.
   Exchange prepare(const std::string &kind, int64_t elements, const Groups &groups) const;
-  void measure(const Groups &groups, MachineFile &machine);
+  /// Returns the seconds of a long all-reduce.
+  double measure(const Groups &groups, MachineFile &machine);
   void measureShared(const Groups &groups, double together, double shortest, MachineFile::Level &level);
-  void measureTake(MachineFile &machine);
+  void measureTake(double seconds, MachineFile &machine);
 
   const Description &description;
   const CommunicatorMaker &makeCommunicator;
@@ -123,7 +124,7 @@ Links::Exchange Links::prepare(const std::string &kind, int64_t elements, const 
 
 // By the model of collectives (docs/program-format.md): launch + alpha rounds + beta bytes. What they take to
 // launch shows on no rank alone.
-void Links::measure(const Groups &groups, MachineFile &machine) {
+double Links::measure(const Groups &groups, MachineFile &machine) {
   constexpr int64_t few = 16;
   const std::vector<std::string> kinds = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
   struct Measured {
@@ -160,6 +161,7 @@ void Links::measure(const Groups &groups, MachineFile &machine) {
                 " are those of all four kinds together, and by them the long ones take: " + off);
   if (groups.ofNode > 1)
     measureShared(groups, longest.front().seconds, shortest.front().seconds, machine.levels.back());
+  return longest.front().seconds;
 }
 
 // How many ranks of a node can send at once as fast as one alone: by all-reduces where all send, and one
@@ -184,15 +186,12 @@ void Links::measureShared(const Groups &groups, double together, double shortest
 }
 
 // What an all-reduce of all ranks takes of computing that lasts longer: by so much they take longer together
-// than that alone.
-void Links::measureTake(MachineFile &machine) {
+// than that alone. One of the outermost groups takes `seconds`, of all ranks about as long.
+void Links::measureTake(double seconds, MachineFile &machine) {
   constexpr double enough = 0.04; // the system gives threads turns of milliseconds
   constexpr int64_t side = 512, most = 8;
   constexpr int rounds = 7;
-  const CollectiveLoad load = prepare("all_reduce", kMany, everyRank()).load;
-  const MachineFile::Level &links = machine.levels.back();
-  const auto more =
-      std::clamp(int64_t(enough / load.seconds(links.latency, 1 / links.bandwidth)), int64_t(1), most);
+  const auto more = std::clamp(int64_t(enough / seconds), int64_t(1), most);
   Exchange exchange =
       prepare("all_reduce", kMany * std::stoll(engine.exchange(std::to_string(more)).front()), everyRank());
   Buffers buffers(device);
@@ -246,14 +245,15 @@ void Links::measure(MachineFile &machine) {
     meter.comment(
         "hosts have unequal numbers of ranks, or those of one do not follow each other: their links are "
         "not told apart, and what ranks of a host share is left out");
+  double seconds = 0;
   for (const Groups &groups : innermostFirst())
-    measure(groups, machine);
+    seconds = measure(groups, machine);
   // The ranks of the innermost level are those that share processors.
   if (layout.ranks && *layout.ranks < machine.levels.front().ranks) {
     machine.levels.insert(machine.levels.begin(), machine.levels.front());
     machine.levels.front().ranks = *layout.ranks;
   }
-  measureTake(machine);
+  measureTake(seconds, machine);
 }
 
 } // namespace

@@ -4,12 +4,12 @@
 #include "runtime/app/figures.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outputs.h"
+#include "runtime/core/processors.h"
 #include "runtime/simulate/simulate.h"
 
 #include <algorithm>
 #include <climits>
 #include <cstdio>
-#include <sched.h>
 #include <sys/auxv.h>
 #include <tuple>
 #include <unistd.h>
@@ -28,10 +28,7 @@ std::string ownPath() {
 
 /// The number of threads that a run on this host, all ranks on it, takes by default.
 int defaultThreads(const Description &description) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int64_t cores = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return int(std::max<int64_t>(1, cores / description.mesh.size()));
+  return int(std::max<int64_t>(1, int64_t(ownProcessors().size()) / description.mesh.size()));
 }
 
 const Program &chooseProgram(const Description &description, const std::string &name) {

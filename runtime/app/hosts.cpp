@@ -2,11 +2,12 @@
 #include "runtime/app/hosts.h"
 
 #include "runtime/core/host_name.h"
+#include "runtime/core/processors.h"
 
 #include <algorithm>
 #include <cmath>
-#include <sched.h>
 #include <set>
+#include <sstream>
 
 namespace tessera::rt {
 
@@ -23,23 +24,21 @@ HostLayout layoutOf(const std::vector<std::string> &hosts) {
 }
 
 OwnHost findOwnHost(Engine &engine) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::string mine(CPU_SETSIZE, '0');
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0)
-    for (size_t cpu = 0; cpu < mine.size(); ++cpu)
-      if (CPU_ISSET(cpu, &set))
-        mine[cpu] = '1';
-  const std::vector<std::string> hosts = engine.exchange(hostName()), masks = engine.exchange(mine);
+  std::string mine;
+  for (int number : ownProcessors())
+    mine += std::to_string(number) + " ";
+  const std::vector<std::string> hosts = engine.exchange(hostName()), lists = engine.exchange(mine);
   OwnHost own{0, 0};
+  std::set<int> processors;
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank] != hosts[size_t(engine.rank())])
       continue;
     ++own.ranks;
-    for (size_t cpu = 0; cpu < mine.size(); ++cpu)
-      mine[cpu] = std::max(mine[cpu], masks[rank][cpu]);
+    std::istringstream list(lists[rank]);
+    for (int number = 0; list >> number;)
+      processors.insert(number);
   }
-  own.processors = std::max<int64_t>(1, std::count(mine.begin(), mine.end(), '1'));
+  own.processors = std::max<int64_t>(1, int64_t(processors.size()));
   return own;
 }
 

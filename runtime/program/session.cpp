@@ -4,6 +4,7 @@
 #include "runtime/core/free_memory.h"
 #include "runtime/core/host_name.h"
 #include "runtime/core/philox.h"
+#include "runtime/core/processors.h"
 #include "runtime/program/engine_communicator.h"
 #include "runtime/storage/array_writer.h"
 #include "runtime/storage/elements.h"
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <sched.h>
 #include <set>
 
 namespace tessera::rt {
@@ -21,15 +21,10 @@ namespace {
 /// This host and the cores this process may use: ranks with equal texts share these cores.
 std::string coreSet(int &cores) {
   std::string text = hostName();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  cores = 1;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
-    return text;
-  cores = std::max(1, CPU_COUNT(&set));
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set))
-      text += " " + std::to_string(cpu);
+  const std::vector<int> numbers = ownProcessors();
+  cores = std::max(1, int(numbers.size()));
+  for (int number : numbers)
+    text += " " + std::to_string(number);
   return text;
 }
 
