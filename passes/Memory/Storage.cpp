@@ -5,6 +5,7 @@
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/Attributes.h"
 #include "passes/Memory/VariablePlaces.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace tessera;
@@ -206,21 +207,22 @@ SmallVector<int> Storage::inPlaceOf(exec::ApplyOp op) const {
   return operands;
 }
 
-std::pair<int64_t, int64_t> Storage::fullestMoment(Tier tier) const {
-  SmallVector<std::pair<int64_t, int64_t>> changes;
+std::vector<int64_t> Storage::liveBytes(Tier tier) const {
+  int64_t last = liveness.end(body->getTerminator());
+  std::vector<int64_t> live(last + 2);
   for (const Buffer &buffer : list)
     if (buffer.tier == tier && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
       int64_t bytes = llvm::alignTo(buffer.bytes, alignment(tier));
-      changes.push_back({buffer.start, bytes});
-      changes.push_back({buffer.end, -bytes});
+      live[buffer.start] += bytes;
+      live[std::min(buffer.end, last + 1)] -= bytes;
     }
-  llvm::sort(changes);
-  int64_t live = 0, moment = 0, most = 0;
-  for (auto [i, change] : llvm::enumerate(changes)) {
-    live += change.second;
-    bool isLast = i + 1 == changes.size() || changes[i + 1].first != change.first;
-    if (isLast && live > most)
-      most = live, moment = change.first;
-  }
-  return {moment, most};
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
+}
+
+std::pair<int64_t, int64_t> Storage::fullestMoment(Tier tier) const {
+  std::vector<int64_t> live = liveBytes(tier);
+  auto most = llvm::max_element(live);
+  return {most - live.begin(), *most};
 }

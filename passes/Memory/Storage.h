@@ -64,8 +64,11 @@ public:
   /// What buffers of a tier begin at multiples of.
   int64_t alignment(Tier tier) const { return bufferAlignment(body->getParentOp(), tier); }
 
-  /// A position where most bytes of a tier are live beside the variables, and how many, each buffer's rounded
-  /// up to its alignment: no packing is below it.
+  const Liveness &positions() const { return liveness; }
+  /// The bytes of a tier that are live at each position beside the variables, each buffer's rounded up to its
+  /// alignment.
+  std::vector<int64_t> liveBytes(Tier tier = Tier::Device) const;
+  /// A position where most of them are, and how many: no packing is below it.
   std::pair<int64_t, int64_t> fullestMoment(Tier tier = Tier::Device) const;
 
   /// Results that took over an operand's buffer.

@@ -11,25 +11,17 @@ using namespace mlir;
 using namespace tessera;
 
 // The bytes of a tier that are live while each of the operators runs; of a closed loop, at its fullest.
-static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage, Tier tier, int64_t variables,
+static std::vector<int64_t> liveBytes(Block &block, const Storage &storage, Tier tier, int64_t variables,
                                       ArrayRef<Operation *> ops) {
-  Liveness liveness(func);
-  Block &block = func.getBody().front();
-  int64_t last = liveness.end(block.getTerminator());
-  std::vector<int64_t> changes(last + 2), live;
-  for (const Storage::Buffer &buffer : storage.buffers())
-    if (buffer.tier == tier && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
-      int64_t bytes = llvm::alignTo(buffer.bytes, storage.alignment(tier));
-      changes[buffer.start] += bytes;
-      changes[std::min(buffer.end, last + 1)] -= bytes;
-    }
-  int64_t now = variables, at = 0;
+  const Liveness &positions = storage.positions();
+  std::vector<int64_t> live, all = storage.liveBytes(tier);
+  int64_t at = 0;
   for (auto [i, op] : llvm::enumerate(ops)) {
     bool isOpen = i + 1 < ops.size() && ops[i + 1]->getParentOp() == op;
     bool endsLoop = op->getBlock() != &block && op->hasTrait<OpTrait::IsTerminator>();
-    int64_t end = isOpen ? liveness.start(op) : liveness.end(endsLoop ? op->getParentOp() : op), most = 0;
+    int64_t end = isOpen ? positions.start(op) : positions.end(endsLoop ? op->getParentOp() : op), most = 0;
     for (; at <= end; ++at)
-      most = std::max(most, now += changes[at]);
+      most = std::max(most, variables + all[at]);
     live.push_back(most);
   }
   return live;
@@ -87,7 +79,7 @@ TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePl
     step.loop.end = int64_t(ops.size()) - 1;
   }
   positions[block->getTerminator()] = ops.size();
-  step.bytes = liveBytes(func, storage, tier, places.end(func, tier), ops);
+  step.bytes = liveBytes(*block, storage, tier, places.end(func, tier), ops);
   bool isDevice = tier == Tier::Device;
   isDevice ? addVariables(storage, choose) : addCopiedVariables(storage, choose);
   if (choose(nullptr, "activations") != Stays)
@@ -122,6 +114,13 @@ bool TierTrace::isCarried(Value value) const {
   return value.getParentBlock() == body && llvm::any_of(value.getUsers(), [&](Operation *user) {
            return user == body->getTerminator() || (isView(user) && isCarried(user->getResult(0)));
          });
+}
+
+// Whether the value, or a view of it, becomes a variable.
+static bool isAssigned(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return isa<nn::AssignOp>(user) || (isView(user) && isAssigned(user->getResult(0)));
+  });
 }
 
 // Where the value and its views are read. What a collective has begun with it reads until it is waited for.
@@ -289,13 +288,11 @@ void TierTrace::addActivations(const Storage &storage) {
       std::map<int64_t, bool> uses;
       addUses(value, uses);
       uses.try_emplace(madeAt(op), false);
-      bool hasGap = false, isAssigned = false;
-      for (auto it = uses.begin(); it != uses.end(); ++it) {
+      bool hasGap = false;
+      for (auto it = uses.begin(); it != uses.end(); ++it)
         hasGap |= std::next(it) != uses.end() && std::next(it)->first > it->first + 1;
-        isAssigned |= it->first < end && isa<nn::AssignOp>(ops[it->first]);
-      }
       // Outputs stay, and so does what becomes a variable, which moves as such.
-      if (hasGap && !isAssigned && !isCarried(value) && !uses.count(end))
+      if (hasGap && !isAssigned(value) && !isCarried(value) && !uses.count(end))
         add({nn::VariableOp(), value}, buffer.bytes, uses);
     }
   }
@@ -329,7 +326,7 @@ bool TierTrace::addSum(OpResult result, const Storage &storage) {
     uses[position] = position == written;
   addUses(result, uses);
   if (uses.count(step.loop.end) || uses.count(int64_t(ops.size())) ||
-      llvm::any_of(uses, [&](auto &use) { return isa<nn::AssignOp>(ops[use.first]); }))
+      llvm::any_of(ValueRange{carried, next, result}, isAssigned))
     return false;
   tiers::Value &value = add({nn::VariableOp(), result}, storage.buffers()[storage.of(result)].bytes, uses);
   value.zeros = int(step.conversions.size());
