@@ -222,7 +222,9 @@ void BlockGraph::findAllocatingSlices() {
   while (!ready.empty()) {
     int i = ready.back();
     ready.pop_back();
-    nodes[i].sliceAllocates = nodes[i].allocated != 0 || usersAllocate(i);
+    // A bucket holds what its members would.
+    nodes[i].sliceAllocates =
+        (nodes[i].allocated != 0 && !isa<dist::PackOp>(nodes[i].op)) || usersAllocate(i);
     for (int before : operands[i])
       if (--open[before] == 0)
         ready.push_back(before);

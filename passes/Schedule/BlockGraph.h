@@ -23,8 +23,9 @@ public:
   int find(mlir::Operation *op) const { return index.lookup(op); }
   /// The nodes that must come after the node.
   const std::vector<int> &following(int node) const { return nodes[node].after; }
-  /// Whether the node's forward slice, the node and all that depends on it, allocates memory. What does not
-  /// (updates, norms, outputs) may run late: only its operands stay live longer.
+  /// Whether the node's forward slice, the node and all that depends on it, allocates memory other than packs
+  /// of what is sent. What does not (updates, norms, outputs) may run late: only its operands stay live
+  /// longer.
   bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;

@@ -35,6 +35,10 @@ struct ChooseOrderPass : tessera::impl::ChooseOrderBase<ChooseOrderPass> {
     stream.threads = threads;
     pm.addPass(createStreamContractions(stream));
     pm.addPass(createBucketCollectives());
+    HoistCollectivesOptions hoist;
+    hoist.target = target;
+    hoist.threads = threads;
+    pm.addPass(createHoistCollectives(hoist));
     pm.addPass(createOverlapCollectives());
     return runPipeline(pm, getOperation());
   }

@@ -2,10 +2,10 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "passes/Memory/Hazards.h"
 #include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
-#include "passes/Schedule/Stored.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_OVERLAPCOLLECTIVES
@@ -59,62 +59,33 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     start.erase();
   }
 
-  // Variables that are gathered when something needs them are there from the start. Each gather starts where
-  // the values gathered before it, as many bytes as its own, are yet to be read: what is computed with them
-  // takes about as long as it does in proportion, and only the two are live. What is gathered first
-  // has nothing to hide behind.
-  static void startAhead(Block &block, const Hazards &hazards) {
-    struct Gather {
-      dist::CollectiveOp op;
-      Operation *reader; // the first
-      int64_t bytes;
+  // The last of the later collectives (start, wait) that one is under way beside: by then `inFlight` of them
+  // have started, and so many times its bytes. None where all of them are too few. What depends on it cannot
+  // start before.
+  std::optional<size_t> lastBeside(const BlockGraph &graph, ArrayRef<std::pair<int, int>> collectives,
+                                   size_t index) const {
+    auto bytesOf = [&](size_t i) {
+      auto start = cast<dist::CollectiveStartOp>(graph.op(collectives[i].first));
+      return dist::bytesOf(start.getSource().getType());
     };
-    SmallVector<Gather> gathers;
-    for (auto op : block.getOps<dist::CollectiveOp>())
-      if (gathersStored(op, hazards) && !dist::kStageSum.isOn(op))
-        if (Operation *reader = firstReader(op.getResult(), block))
-          gathers.push_back({op, reader, dist::bytesOf(op.getResult().getType())});
-    // All places are found before one is moved.
-    SmallVector<Operation *> places(gathers.size());
-    for (size_t k = 1; k < gathers.size(); ++k) {
-      int64_t ahead = 0;
-      for (size_t j = k; j-- > 0 && ahead < gathers[k].bytes;) {
-        if (hazards.hasStepBetween(gathers[j].reader, gathers[k].op))
-          break;
-        // Nor before the one that is needed before it.
-        if (places[k - 1] && gathers[j].reader->isBeforeInBlock(places[k - 1]))
-          break;
-        ahead += gathers[j].bytes;
-        places[k] = gathers[j].reader;
-      }
+    int node = collectives[index].second;
+    llvm::SmallDenseSet<int> dependent = {node};
+    int64_t started = 0, bytes = 0;
+    for (size_t i = index + 1; i < collectives.size(); ++i) {
+      for (; node < collectives[i].first; ++node)
+        if (dependent.contains(node))
+          dependent.insert_range(graph.following(node));
+      if (dependent.contains(collectives[i].first))
+        continue;
+      bytes += bytesOf(i);
+      if (++started >= int64_t(inFlight) && bytes >= inFlight * bytesOf(index))
+        return i;
     }
-    for (auto [gather, place] : llvm::zip(gathers, places))
-      if (place && place->isBeforeInBlock(gather.op)) {
-        hoist(gather.op.getSource(), place);
-        moveWithinBlock(gather.op, place);
-      }
-  }
-
-  // The first operator that computes with the value, or with views of it.
-  static Operation *firstReader(Value value, Block &block) {
-    Operation *first = nullptr;
-    for (Operation *user : value.getUsers()) {
-      Operation *reader = block.findAncestorOpInBlock(*user);
-      if (reader && (isView(reader) || isa<dist::UnpackOp>(reader)))
-        for (Value result : reader->getResults()) {
-          Operation *next = firstReader(result, block);
-          if (next && (!first || next->isBeforeInBlock(first)))
-            first = next;
-        }
-      else if (reader && (!first || reader->isBeforeInBlock(first)))
-        first = reader;
-    }
-    return first;
+    return std::nullopt;
   }
 
   void overlap(Block &block) {
     Hazards hazards(block);
-    startAhead(block, hazards);
     SmallVector<dist::CollectiveWaitOp> waits;
     // What all stages of a pipeline do together stays where each of them has it.
     for (auto op : llvm::make_early_inc_range(block.getOps<dist::CollectiveOp>()))
@@ -136,8 +107,8 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     }
     std::vector<std::pair<int, int>> later;
     for (auto [i, pair] : llvm::enumerate(deferrable)) {
-      if (i + inFlight < deferrable.size())
-        later.push_back({deferrable[i + inFlight].first, pair.second});
+      if (std::optional<size_t> next = lastBeside(graph, deferrable, i))
+        later.push_back({deferrable[*next].first, pair.second});
       else if (lastWork > pair.second)
         later.push_back({lastWork, pair.second});
     }

@@ -99,11 +99,11 @@ def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::Func
 def ChooseOrder : Pass<"tessera-choose-order", "::mlir::func::FuncOp"> {
   let summary = "Orders a program so that the peak is least once its collectives are beside other work";
   let description = [{
-    Runs `tessera-order-for-memory`, `tessera-stream-contractions`, `tessera-bucket-collectives` and
-    `tessera-overlap-collectives`. Buckets and what is under way take memory, too, and where depends on the
-    order: of a program that has collectives under way the other orders are tried as well, and stay where they
-    lower the peak after all four passes by a thousandth; unless it is a large one, such as a pipeline's stage
-    of many microbatches, for which that takes long.
+    Runs `tessera-order-for-memory`, `tessera-stream-contractions`, `tessera-bucket-collectives`,
+    `tessera-hoist-collectives` and `tessera-overlap-collectives`. Buckets and what is under way take memory,
+    too, and where depends on the order: of a program that has collectives under way the other orders are
+    tried as well, and stay where they lower the peak after all these passes by a thousandth; unless it is a
+    large one, such as a pipeline's stage of many microbatches, for which that takes long.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
@@ -213,18 +213,33 @@ def ChooseNvme : Pass<"tessera-choose-nvme", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }
 
+def HoistCollectives : Pass<"tessera-hoist-collectives", "::mlir::func::FuncOp"> {
+  let summary = "Moves collectives before work that they can be under way beside";
+  let description = [{
+    A collective moves up before work that takes as long as it does, by the module's machine: not before its
+    source is there, nor to another step of a pipeline, nor before another collective unless it is over when
+    that one starts; nor where memory would be fuller than at the fullest moment of the function as it was, or
+    an operator with what is under way beside it would need more than any did.
+
+    Gathers of stored variables, whose sources are there from the start, come first: each moves before the
+    first reader of those gathered before it, back to where they have as many bytes as its own.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces and the time of work">];
+  let statistics = [Statistic<"numHoisted", "hoisted", "collectives moved, other than those of variables">];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::exec::ExecDialect",
+                           "::tessera::nn::NNDialect"];
+}
 def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "Starts collectives as soon as their input exists and waits for them as late as possible";
   let description = [{
     A collective whose result is not used by the very next operators becomes `dist.collective_start` where it
     stood and `dist.collective_wait` before its first use, so that what stands between overlaps with it. Those
     that nothing waits for (see `tessera-bucket-collectives`) are waited for, and what depends on them runs,
-    when `in-flight` more of them have started, the last ones when all other work is done: more in flight
-    hides more, and keeps more gradients live. Collectives keep their order, which is the same on every rank
-    since every rank runs one program.
-
-    Gathers of stored variables first move ahead: each starts before the first reader of those gathered before
-    it, back to where they have as many bytes as its own.
+    when `in-flight` more of them have started, and so many times its bytes, the last ones when all other work
+    is done: more in flight hides more, and keeps more gradients live. Collectives keep their order, which is
+    the same on every rank since every rank runs one program.
   }];
   let options = [Option<"inFlight", "in-flight", "unsigned", "2",
                         "how many more have started before one that nothing waits for is waited for">];

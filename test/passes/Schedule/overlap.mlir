@@ -77,63 +77,40 @@ func.func @gradients(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64
   return %b, %c, %g : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
 
-// Stored variables are gathered while what was gathered before them is computed with, as many bytes as their own: the large one starts two
-// ahead, the last one one ahead.
-nn.variable @p : tensor<64xf32> {role = "parameter", trained = true}
-nn.variable @q : tensor<64xf32> {role = "parameter", trained = true}
-nn.variable @r : tensor<128xf32> {role = "parameter", trained = true}
-nn.variable @s : tensor<64xf32> {role = "parameter", trained = true}
-// CHECK-LABEL: func.func @ahead
-// CHECK: %[[P:.*]] = dist.collective_start all_gather
-// CHECK: %[[HALF:.*]] = nn.cast
-// CHECK: %[[Q:.*]] = dist.collective_start all_gather %[[HALF]]
-// CHECK: %[[R:.*]] = dist.collective_start all_gather
-// CHECK-NEXT: %[[U:.*]] = dist.collective_wait %[[P]]
-// CHECK-NEXT: nn.exp %[[U]]
-// CHECK-NEXT: %[[V:.*]] = dist.collective_wait %[[Q]]
-// CHECK-NEXT: nn.exp %[[V]]
-// CHECK-NEXT: %[[S:.*]] = dist.collective_start all_gather
-// CHECK-NEXT: %[[W:.*]] = dist.collective_wait %[[R]]
-// CHECK-NEXT: nn.exp %[[W]]
-// CHECK-NEXT: %[[X:.*]] = dist.collective_wait %[[S]]
-// CHECK-NEXT: nn.exp %[[X]]
-func.func @ahead() -> (tensor<128xf32>, tensor<128xbf16>, tensor<256xf32>, tensor<128xf32>) {
-  %p = nn.read @p : tensor<64xf32>
-  %q = nn.read @q : tensor<64xf32>
-  %r = nn.read @r : tensor<128xf32>
-  %s = nn.read @s : tensor<64xf32>
-  %0 = dist.collective all_gather %p over <"d"=2> shape [64] concat 0 : tensor<64xf32> -> tensor<128xf32>
-  %1 = nn.exp %0 : (tensor<128xf32>) -> tensor<128xf32>
-  %h = nn.cast %q {to = bf16} : (tensor<64xf32>) -> tensor<64xbf16>
-  %2 = dist.collective all_gather %h over <"d"=2> shape [64] concat 0 : tensor<64xbf16> -> tensor<128xbf16>
-  %3 = nn.exp %2 : (tensor<128xbf16>) -> tensor<128xbf16>
-  %4 = dist.collective all_gather %r over <"d"=2> shape [128] concat 0 : tensor<128xf32> -> tensor<256xf32>
-  %5 = nn.exp %4 : (tensor<256xf32>) -> tensor<256xf32>
-  %6 = dist.collective all_gather %s over <"d"=2> shape [64] concat 0 : tensor<64xf32> -> tensor<128xf32>
-  %7 = nn.exp %6 : (tensor<128xf32>) -> tensor<128xf32>
-  return %1, %3, %5, %7 : tensor<128xf32>, tensor<128xbf16>, tensor<256xf32>, tensor<128xf32>
-}
-
-// Not before the variable is written, nor to another step of a pipeline.
-// CHECK-LABEL: func.func @not_ahead
-// CHECK: nn.exp
-// CHECK: nn.assign @q
-// CHECK: dist.collective all_gather
-// CHECK: nn.exp
-// CHECK: dist.step
-// CHECK: dist.collective all_gather
-// CHECK: nn.exp
-func.func @not_ahead(%x: tensor<64xf32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<256xf32>) {
-  %p = nn.read @p : tensor<64xf32>
-  %q = nn.read @q : tensor<64xf32>
-  %r = nn.read @r : tensor<128xf32>
-  %0 = dist.collective all_gather %p over <"d"=2> shape [64] concat 0 : tensor<64xf32> -> tensor<128xf32>
-  %1 = nn.exp %0 : (tensor<128xf32>) -> tensor<128xf32>
-  nn.assign @q, %x : tensor<64xf32>
-  %2 = dist.collective all_gather %q over <"d"=2> shape [64] concat 0 : tensor<64xf32> -> tensor<128xf32>
-  %3 = nn.exp %2 : (tensor<128xf32>) -> tensor<128xf32>
-  dist.step forward chunk 0 micro 1
-  %4 = dist.collective all_gather %r over <"d"=2> shape [128] concat 0 : tensor<128xf32> -> tensor<256xf32>
-  %5 = nn.exp %4 : (tensor<256xf32>) -> tensor<256xf32>
-  return %1, %3, %5 : tensor<128xf32>, tensor<128xf32>, tensor<256xf32>
+// A large gradient is under way until as many bytes as its own twice have started, whatever their number, and what depends on it does not
+// count: it would be waited for behind everything. The pack of a bucket takes no memory of its own.
+// CHECK-LABEL: func.func @large_gradient
+// CHECK: %[[A:.*]] = dist.collective_start reduce_scatter %arg0
+// CHECK-NEXT: %[[SMALL:.*]] = dist.collective_start reduce_scatter %arg1
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_start all_reduce %arg2
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_start all_reduce %arg2
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_start all_reduce %arg3
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_start all_reduce %arg3
+// CHECK-NEXT: %[[R:.*]] = dist.collective_wait %[[A]]
+// CHECK-NEXT: %[[S:.*]] = dist.collective_wait %[[SMALL]]
+// CHECK-NEXT: %[[P:.*]] = dist.pack %[[R]], %[[S]], %arg0
+// CHECK-NEXT: dist.collective_start all_reduce %[[P]]
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: nn.exp
+func.func @large_gradient(%x: tensor<64x64xf32>, %s: tensor<2x64xf32>, %t: tensor<64xf32>, %y: tensor<64x64xf32>)
+    -> (tensor<6208xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {
+  %a = dist.collective reduce_scatter %x over <"d"=2> shape [64, 64] split 0 reduce sum : tensor<64x64xf32> -> tensor<32x64xf32>
+  %b = dist.collective reduce_scatter %s over <"d"=2> shape [2, 64] split 0 reduce sum : tensor<2x64xf32> -> tensor<1x64xf32>
+  %p = dist.pack %a, %b, %x : tensor<32x64xf32>, tensor<1x64xf32>, tensor<64x64xf32> -> tensor<6208xf32>
+  %q = dist.collective all_reduce %p over <"t"=2> shape [6208] reduce sum : tensor<6208xf32> -> tensor<6208xf32>
+  %1 = nn.exp %y : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = dist.collective all_reduce %t over <"d"=2> shape [64] reduce sum : tensor<64xf32> -> tensor<64xf32>
+  %2 = nn.exp %1 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %d = dist.collective all_reduce %t over <"d"=2> shape [64] reduce sum : tensor<64xf32> -> tensor<64xf32>
+  %3 = nn.exp %2 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %e = dist.collective all_reduce %y over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %4 = nn.exp %3 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %f = dist.collective all_reduce %y over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %5 = nn.exp %4 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %6 = nn.exp %5 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %q, %6, %c, %d, %e, %f : tensor<6208xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
