@@ -222,7 +222,7 @@ void BlockGraph::findAllocatingSlices() {
   while (!ready.empty()) {
     int i = ready.back();
     ready.pop_back();
-    // A bucket holds what its members would.
+    // A pack is no work: it is there for what is sent.
     nodes[i].sliceAllocates =
         (nodes[i].allocated != 0 && !isa<dist::PackOp>(nodes[i].op)) || usersAllocate(i);
     for (int before : operands[i])

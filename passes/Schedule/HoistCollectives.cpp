@@ -18,6 +18,10 @@ using namespace tessera;
 
 namespace {
 
+// How many that send a collective may move across: where many stand together nothing is to be found before
+// them.
+constexpr int kMostOthers = 4;
+
 struct HoistCollectivesPass : tessera::impl::HoistCollectivesBase<HoistCollectivesPass> {
   using HoistCollectivesBase::HoistCollectivesBase;
 
@@ -80,23 +84,35 @@ struct HoistCollectivesPass : tessera::impl::HoistCollectivesBase<HoistCollectiv
     return first;
   }
 
+  // Whether a rank sends or receives something while the operator runs.
+  static bool communicates(Operation *op) {
+    return op
+        ->walk([](Operation *inner) {
+          return isa<dist::CollectiveOp, dist::SendOp, dist::SendStartOp, dist::RecvOp>(inner)
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
   // Where the collective is to be: before work that takes as long as it does, but behind what makes its
-  // source and in the same step of a pipeline; before another collective only if it is over when that one
-  // starts. `passes` sees each operator that it would be moved across, and may refuse.
+  // source and in the same step of a pipeline; before what is sent otherwise only if it is over by then.
+  // `passes` sees each operator that it would be moved across, and may refuse.
   Operation *placeOf(dist::CollectiveOp op, llvm::function_ref<bool(Operation *)> passes) {
     const double seconds = secondsOf(op, *machine, threads);
-    double passed = 0; // of work; if it is before another collective, of that before it
-    bool isNext = true;
+    double passed = 0; // of work; if it is before others that send, of that before them
+    int others = 0;
     Operation *place = op;
     for (Operation *before = op->getPrevNode(); before && passed < seconds; before = before->getPrevNode()) {
       if (isa<dist::StepOp>(before) || (!isView(before) && makes(before, op.getSource())) || !passes(before))
         break;
-      if (isa<dist::CollectiveOp>(before)) {
-        isNext = false;
+      if (communicates(before)) {
+        if (++others > kMostOthers)
+          break;
         passed = 0;
       } else if (double takes = secondsOf(before, *machine, threads); takes > 0) {
         passed += takes;
-        if (isNext || passed >= seconds)
+        if (others == 0 || passed >= seconds)
           place = before;
       }
     }
@@ -111,10 +127,20 @@ struct HoistCollectivesPass : tessera::impl::HoistCollectivesBase<HoistCollectiv
     return def == op;
   }
 
+  // Whether the value, or a part of it, becomes a variable: its readers and writers keep their sides of it.
+  static bool becomesVariable(Value value, const Hazards &hazards) {
+    return hazards.assignedTo(value) || llvm::any_of(value.getUsers(), [&](Operation *user) {
+             return (isView(user) || isa<dist::UnpackOp>(user)) &&
+                    llvm::any_of(user->getResults(),
+                                 [&](Value part) { return becomesVariable(part, hazards); });
+           });
+  }
+
   void hoistComputed(Block &block) {
     Hazards hazards(block);
     for (auto op : llvm::to_vector(block.getOps<dist::CollectiveOp>())) {
-      if (dist::kStageSum.isOn(op) || storedRead(op.getSource()) || gathersStored(op, hazards))
+      if (dist::kStageSum.isOn(op) || storedRead(op.getSource()) || gathersStored(op, hazards) ||
+          becomesVariable(op.getResult(), hazards))
         continue;
       if (placeOf(op, [](Operation *) { return true; }) == op)
         continue;
@@ -131,6 +157,7 @@ struct HoistCollectivesPass : tessera::impl::HoistCollectivesBase<HoistCollectiv
         if (passed == place)
           break;
       }
+      room->moved(op, place);
       hoist(op.getSource(), place);
       moveWithinBlock(op, place);
       ++numHoisted;

@@ -59,29 +59,41 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     start.erase();
   }
 
-  // The last of the later collectives (start, wait) that one is under way beside: by then `inFlight` of them
-  // have started, and so many times its bytes. None where all of them are too few. What depends on it cannot
-  // start before.
-  std::optional<size_t> lastBeside(const BlockGraph &graph, ArrayRef<std::pair<int, int>> collectives,
-                                   size_t index) const {
-    auto bytesOf = [&](size_t i) {
-      auto start = cast<dist::CollectiveStartOp>(graph.op(collectives[i].first));
-      return dist::bytesOf(start.getSource().getType());
+  // The node behind which one of the collectives (start, wait) is to be waited for: where `inFlight` later
+  // ones have started, and so many times its bytes; or `last`, where they are too few or in another step of a
+  // pipeline. What depends on it cannot start before, and does not count.
+  int placeOf(const BlockGraph &graph, ArrayRef<std::pair<int, int>> collectives, size_t index,
+              int last) const {
+    auto [place, node] = collectives[index];
+    if (inFlight == 0)
+      return place;
+    auto bytesOf = [&](int start) {
+      auto op = cast<dist::CollectiveStartOp>(graph.op(start));
+      return std::max(dist::bytesOf(op.getSource().getType()),
+                      dist::bytesOf(op.getToken().getType().getTensor()));
     };
-    int node = collectives[index].second;
+    const int64_t enough = inFlight * bytesOf(place);
     llvm::SmallDenseSet<int> dependent = {node};
-    int64_t started = 0, bytes = 0;
-    for (size_t i = index + 1; i < collectives.size(); ++i) {
-      for (; node < collectives[i].first; ++node)
+    // Whether a node may come before the wait; one behind the last that was asked for.
+    auto isIndependent = [&](int other) {
+      for (; node < other; ++node)
         if (dependent.contains(node))
           dependent.insert_range(graph.following(node));
-      if (dependent.contains(collectives[i].first))
+      return !dependent.contains(other);
+    };
+    int64_t started = 0, bytes = 0;
+    for (auto [start, wait] : collectives.drop_front(index + 1)) {
+      if (llvm::any_of(llvm::seq(node, std::max(node, start)),
+                       [&](int i) { return isa<dist::StepOp>(graph.op(i)); }))
+        return last;
+      if (!isIndependent(start))
         continue;
-      bytes += bytesOf(i);
-      if (++started >= int64_t(inFlight) && bytes >= inFlight * bytesOf(index))
-        return i;
+      place = start;
+      bytes += bytesOf(start);
+      if (++started >= int64_t(inFlight) && bytes >= enough)
+        return place;
     }
-    return std::nullopt;
+    return isIndependent(last) ? last : place;
   }
 
   void overlap(Block &block) {
@@ -99,19 +111,16 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     SmallVector<std::pair<int, int>> deferrable; // start, wait
     int lastWork = -1;
     for (int node = 0; node < graph.size(); ++node) {
-      if (graph.sliceAllocates(node))
+      if (graph.sliceAllocates(node) || isa<dist::CollectiveStartOp>(graph.op(node)))
         lastWork = node;
       if (isa<dist::CollectiveWaitOp>(graph.op(node)) && !graph.usersAllocate(node))
         deferrable.push_back(
             {graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
     }
     std::vector<std::pair<int, int>> later;
-    for (auto [i, pair] : llvm::enumerate(deferrable)) {
-      if (std::optional<size_t> next = lastBeside(graph, deferrable, i))
-        later.push_back({deferrable[*next].first, pair.second});
-      else if (lastWork > pair.second)
-        later.push_back({lastWork, pair.second});
-    }
+    for (auto [i, pair] : llvm::enumerate(deferrable))
+      if (int place = placeOf(graph, deferrable, i, lastWork); place > pair.second)
+        later.push_back({place, pair.second});
     graph.apply(graph.topologicalOrder(later));
     // All are found before one is moved: a move makes the block forget the order of its operators.
     SmallVector<Operation *> deadlines =

@@ -217,8 +217,8 @@ def HoistCollectives : Pass<"tessera-hoist-collectives", "::mlir::func::FuncOp">
   let summary = "Moves collectives before work that they can be under way beside";
   let description = [{
     A collective moves up before work that takes as long as it does, by the module's machine: not before its
-    source is there, nor to another step of a pipeline, nor before another collective unless it is over when
-    that one starts; nor where memory would be fuller than at the fullest moment of the function as it was, or
+    source is there, nor to another step of a pipeline, nor before what is sent otherwise unless it is over by
+    then; nor where memory would be fuller than at the fullest moment of the function as it was, or
     an operator with what is under way beside it would need more than any did.
 
     Gathers of stored variables, whose sources are there from the start, come first: each moves before the
@@ -231,6 +231,7 @@ def HoistCollectives : Pass<"tessera-hoist-collectives", "::mlir::func::FuncOp">
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::exec::ExecDialect",
                            "::tessera::nn::NNDialect"];
 }
+
 def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "Starts collectives as soon as their input exists and waits for them as late as possible";
   let description = [{

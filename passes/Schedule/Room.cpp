@@ -9,6 +9,7 @@ Room::Room(func::FuncOp func, ModuleOp kernels, const nn::Library &library, int6
   const Liveness &positions = storage.positions();
   for (int64_t bytes : storage.liveBytes())
     moments.push_back({bytes, 0});
+  std::vector<int64_t> underWay(moments.size() + 1); // changes
   func.walk([&](Operation *op) {
     if (op == func)
       return;
@@ -22,9 +23,14 @@ Room::Room(func::FuncOp func, ModuleOp kernels, const nn::Library &library, int6
     int64_t read = positions.start(op->getBlock()->getTerminator());
     for (Operation *user : op->getUsers())
       read = std::min(read, positions.start(op->getBlock()->findAncestorOpInBlock(*user)));
-    for (int64_t at = positions.end(op) + 1; at < read; ++at)
-      moments[at].needed += bytesOf(op);
+    if (int64_t begin = positions.end(op) + 1, bytes = bytesOf(op); begin < read) {
+      underWay[begin] += bytes;
+      underWay[read] -= bytes;
+    }
   });
+  int64_t now = 0;
+  for (auto [moment, change] : llvm::zip(moments, underWay))
+    moment.needed += now += change;
   for (Held moment : moments)
     most = {std::max(most.live, moment.live), std::max(most.needed, moment.needed)};
 }
@@ -45,14 +51,10 @@ int64_t Room::bytesOf(Operation *op) const {
 }
 
 Room::Held Room::held(dist::CollectiveOp op) const {
-  Value source = op.getSource();
-  int64_t all = bytesOf(op);
-  if (!storage.has(source))
-    return {all, all};
-  // The source is live anyway; but where others read it meanwhile, nothing is reduced in its place.
-  bool isWrittenOver = storage.has(op.getResult()) && storage.of(source) == storage.of(op.getResult());
-  int64_t bytes = llvm::alignTo(storage.buffers()[storage.of(source)].bytes, kBufferAlignment);
-  return {isWrittenOver && !source.hasOneUse() ? all : all - bytes, all};
+  int64_t all = bytesOf(op), source = 0; // which is live anyway
+  if (storage.has(op.getSource()))
+    source = llvm::alignTo(storage.buffers()[storage.of(op.getSource())].bytes, kBufferAlignment);
+  return {all - source, all};
 }
 
 bool Room::has(Operation *op, Held more) const {

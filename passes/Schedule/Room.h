@@ -24,6 +24,8 @@ public:
   /// Whether as much may be held while the operator runs; always, of one that has been made since.
   bool has(mlir::Operation *op, Held more) const;
   void take(mlir::Operation *op, Held more);
+  /// Says that `op` now stands before another.
+  void moved(mlir::Operation *op, mlir::Operation *before) { spans[op] = spans.lookup(before); }
 
 private:
   int64_t bytesOf(mlir::Operation *op) const;

@@ -254,14 +254,14 @@ void TierTrace::addCopies(const Storage &storage) {
     auto wait = dyn_cast<dist::OffloadWaitOp>(op);
     if (!wait || cast<dist::CopyType>(wait.getResult().getType()).getTier() != tier)
       continue;
-    bool isAssigned = llvm::any_of(wait.getResult().getUsers(), llvm::IsaPred<dist::AssignCopyOp>);
+    bool becomesCopy = llvm::any_of(wait.getResult().getUsers(), llvm::IsaPred<dist::AssignCopyOp>);
     std::map<int64_t, bool> uses;
     auto [first, last] = arrival(wait.getResult());
     for (int64_t position = first; position <= last; ++position)
       uses[position] = position == first;
     addUses(wait.getResult(), uses);
     bool hasGap = uses.rbegin()->first - uses.begin()->first + 1 > int64_t(uses.size());
-    if (hasGap && !isAssigned && !isCarried(wait.getResult()))
+    if (hasGap && !becomesCopy && !isCarried(wait.getResult()))
       add({nn::VariableOp(), wait.getResult()}, storage.buffers()[storage.of(wait.getResult())].bytes, uses);
   }
 }

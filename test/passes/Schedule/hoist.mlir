@@ -153,3 +153,33 @@ func.func @needs_most(%x: tensor<512x16xf32>, %b: tensor<16x65536xf32>, %c: tens
   %z = nn.contract %x, %c {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<512x16xf32>, tensor<16x32768xf32>) -> tensor<512x32768xf32>
   return %y, %g, %z : tensor<512x65536xf32>, tensor<512x256xf32>, tensor<512x32768xf32>
 }
+
+// A message to another stage is sent otherwise too: what would hold it up stays behind it.
+// CHECK-LABEL: func.func @message
+// CHECK-NEXT: nn.contract
+// CHECK-NEXT: dist.send_start
+// CHECK-NEXT: dist.collective all_gather
+// CHECK-NEXT: nn.contract
+func.func @message(%x: tensor<512x512xf32>, %s: tensor<4096x2048xf32>, %last: tensor<8192x8192xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>, tensor<8192x2048xf32>, tensor<8192x8192xf32>) {
+  %y = nn.contract %x, %x {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %t = dist.send_start %x to 1 channel 0 : tensor<512x512xf32> -> !dist.token<tensor<512x512xf32>>
+  %z = nn.contract %x, %x {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %1 = dist.collective all_gather %s over <"t"=2> shape [4096, 2048] concat 0 : tensor<4096x2048xf32> -> tensor<8192x2048xf32>
+  %f = nn.exp %last : (tensor<8192x8192xf32>) -> tensor<8192x8192xf32>
+  return %y, %z, %1, %f : tensor<512x512xf32>, tensor<512x512xf32>, tensor<8192x2048xf32>, tensor<8192x8192xf32>
+}
+
+// What becomes a variable stays behind who reads the old one.
+nn.variable @whole : tensor<512x512xf32> {role = "parameter", trained = true}
+// CHECK-LABEL: func.func @becomes_variable
+// CHECK: nn.contract
+// CHECK-NEXT: dist.collective all_gather
+// CHECK-NEXT: nn.assign @whole
+func.func @becomes_variable(%x: tensor<512x512xf32>, %s: tensor<256x512xf32>, %last: tensor<4096x4096xf32>) -> (tensor<512x512xf32>, tensor<4096x4096xf32>) {
+  %w = nn.read @whole : tensor<512x512xf32>
+  %y = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %g = dist.collective all_gather %s over <"t"=2> shape [256, 512] concat 0 : tensor<256x512xf32> -> tensor<512x512xf32>
+  nn.assign @whole, %g : tensor<512x512xf32>
+  %f = nn.exp %last : (tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  return %y, %f : tensor<512x512xf32>, tensor<4096x4096xf32>
+}

@@ -78,7 +78,7 @@ func.func @gradients(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64
 }
 
 // A large gradient is under way until as many bytes as its own twice have started, whatever their number, and what depends on it does not
-// count: it would be waited for behind everything. The pack of a bucket takes no memory of its own.
+// count: it would be waited for behind everything. A pack is no work that it has to be there for.
 // CHECK-LABEL: func.func @large_gradient
 // CHECK: %[[A:.*]] = dist.collective_start reduce_scatter %arg0
 // CHECK-NEXT: %[[SMALL:.*]] = dist.collective_start reduce_scatter %arg1
@@ -113,4 +113,25 @@ func.func @large_gradient(%x: tensor<64x64xf32>, %s: tensor<2x64xf32>, %t: tenso
   %5 = nn.exp %4 : (tensor<64x64xf32>) -> tensor<64x64xf32>
   %6 = nn.exp %5 : (tensor<64x64xf32>) -> tensor<64x64xf32>
   return %q, %6, %c, %d, %e, %f : tensor<6208xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// The last bucket starts before the others are waited for, and is waited for behind them.
+// CHECK-LABEL: func.func @last_bucket
+// CHECK: %[[A:.*]] = dist.collective_start all_reduce %arg0
+// CHECK: dist.pack
+// CHECK-NEXT: %[[B:.*]] = dist.collective_start all_reduce
+// CHECK-NEXT: dist.collective_wait %[[A]]
+// CHECK-NEXT: nn.update
+// CHECK-NEXT: nn.assign @w
+// CHECK-NEXT: dist.collective_wait %[[B]]
+func.func @last_bucket(%x: tensor<64x64xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %d: tensor<1xf32>) -> (tensor<64x64xf32>, tensor<8192xf32>) {
+  %w = nn.read @w : tensor<64x64xf32>
+  %a = dist.collective all_reduce %x over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %u = nn.update %w, %a, %none, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<8xf32>, tensor<1xf32>) -> tensor<64x64xf32>
+  nn.assign @w, %u : tensor<64x64xf32>
+  %1 = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = nn.exp %1 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %p = dist.pack %1, %2 : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<8192xf32>
+  %b = dist.collective all_reduce %p over <"d"=2> shape [8192] reduce sum : tensor<8192xf32> -> tensor<8192xf32>
+  return %2, %b : tensor<64x64xf32>, tensor<8192xf32>
 }
