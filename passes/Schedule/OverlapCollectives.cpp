@@ -17,6 +17,9 @@ using namespace tessera;
 
 namespace {
 
+// A collective of fewer bytes than one in so many of another's gives that one little time.
+constexpr int64_t kSmall = 16;
+
 struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCollectivesPass> {
   using OverlapCollectivesBase::OverlapCollectivesBase;
 
@@ -72,7 +75,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
       return std::max(dist::bytesOf(op.getSource().getType()),
                       dist::bytesOf(op.getToken().getType().getTensor()));
     };
-    const int64_t enough = inFlight * bytesOf(place);
+    const int64_t least = bytesOf(place) / kSmall;
     llvm::SmallDenseSet<int> dependent = {node};
     // Whether a node may come before the wait; one behind the last that was asked for.
     auto isIndependent = [&](int other) {
@@ -81,16 +84,15 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
           dependent.insert_range(graph.following(node));
       return !dependent.contains(other);
     };
-    int64_t started = 0, bytes = 0;
+    unsigned started = 0;
     for (auto [start, wait] : collectives.drop_front(index + 1)) {
       if (llvm::any_of(llvm::seq(node, std::max(node, start)),
                        [&](int i) { return isa<dist::StepOp>(graph.op(i)); }))
         return last;
-      if (!isIndependent(start))
+      if (!isIndependent(start) || bytesOf(start) < least)
         continue;
       place = start;
-      bytes += bytesOf(start);
-      if (++started >= int64_t(inFlight) && bytes >= enough)
+      if (++started == inFlight)
         return place;
     }
     return isIndependent(last) ? last : place;

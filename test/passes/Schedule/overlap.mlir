@@ -77,8 +77,8 @@ func.func @gradients(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64
   return %b, %c, %g : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
 
-// A large gradient is under way until as many bytes as its own twice have started, whatever their number, and what depends on it does not
-// count: it would be waited for behind everything. A pack is no work that it has to be there for.
+// A large gradient is under way until two more have started, not counting those that are small beside it; what depends on it does not count
+// either: it would be waited for behind everything. A pack is no work that it has to be there for.
 // CHECK-LABEL: func.func @large_gradient
 // CHECK: %[[A:.*]] = dist.collective_start reduce_scatter %arg0
 // CHECK-NEXT: %[[SMALL:.*]] = dist.collective_start reduce_scatter %arg1
