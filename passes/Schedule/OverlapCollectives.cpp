@@ -1,6 +1,5 @@
 // Splitting of collectives into start and wait.
 #include "dialects/dist/Attributes.h"
-#include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Hazards.h"
 #include "passes/Memory/Liveness.h"
@@ -16,9 +15,6 @@ using namespace mlir;
 using namespace tessera;
 
 namespace {
-
-// A collective of fewer bytes than one in so many of another's gives that one little time.
-constexpr int64_t kSmall = 16;
 
 struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCollectivesPass> {
   using OverlapCollectivesBase::OverlapCollectivesBase;
@@ -63,19 +59,13 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
   }
 
   // The node behind which one of the collectives (start, wait) is to be waited for: where `inFlight` later
-  // ones have started, and so many times its bytes; or `last`, where they are too few or in another step of a
-  // pipeline. What depends on it cannot start before, and does not count.
+  // ones have started, or `last`, where they are too few or in another step of a pipeline. What depends on it
+  // cannot start before, and does not count.
   int placeOf(const BlockGraph &graph, ArrayRef<std::pair<int, int>> collectives, size_t index,
               int last) const {
     auto [place, node] = collectives[index];
     if (inFlight == 0)
       return place;
-    auto bytesOf = [&](int start) {
-      auto op = cast<dist::CollectiveStartOp>(graph.op(start));
-      return std::max(dist::bytesOf(op.getSource().getType()),
-                      dist::bytesOf(op.getToken().getType().getTensor()));
-    };
-    const int64_t least = bytesOf(place) / kSmall;
     llvm::SmallDenseSet<int> dependent = {node};
     // Whether a node may come before the wait; one behind the last that was asked for.
     auto isIndependent = [&](int other) {
@@ -89,7 +79,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
       if (llvm::any_of(llvm::seq(node, std::max(node, start)),
                        [&](int i) { return isa<dist::StepOp>(graph.op(i)); }))
         return last;
-      if (!isIndependent(start) || bytesOf(start) < least)
+      if (!isIndependent(start))
         continue;
       place = start;
       if (++started == inFlight)

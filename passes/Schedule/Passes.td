@@ -238,9 +238,9 @@ def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::Func
     A collective whose result is not used by the very next operators becomes `dist.collective_start` where it
     stood and `dist.collective_wait` before its first use, so that what stands between overlaps with it. Those
     that nothing waits for (see `tessera-bucket-collectives`) are waited for, and what depends on them runs,
-    when `in-flight` more of them have started that are not small beside them, the last ones when all other
-    work is done: more in flight hides more, and keeps more gradients live. Collectives keep their order,
-    which is the same on every rank since every rank runs one program.
+    when `in-flight` more of them have started, the last ones when all other work is done: more in flight
+    hides more, and keeps more gradients live. Collectives keep their order, which is the same on every rank
+    since every rank runs one program.
   }];
   let options = [Option<"inFlight", "in-flight", "unsigned", "2",
                         "how many more have started before one that nothing waits for is waited for">];
