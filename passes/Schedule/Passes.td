@@ -218,8 +218,9 @@ def HoistCollectives : Pass<"tessera-hoist-collectives", "::mlir::func::FuncOp">
   let description = [{
     A collective moves up before work that takes as long as it does, by the module's machine: not before its
     source is there, nor to another step of a pipeline, nor before what is sent otherwise unless it is over by
-    then; nor where memory would be fuller than at the fullest moment of the function as it was, or
-    an operator with what is under way beside it would need more than any did.
+    then, nor before readers of the variable that it becomes; nor where memory would be fuller than at the
+    fullest moment of the function as it was, or an operator with what is under way beside it would need more
+    than any did.
 
     Gathers of stored variables, whose sources are there from the start, come first: each moves before the
     first reader of those gathered before it, back to where they have as many bytes as its own.
@@ -233,7 +234,7 @@ def HoistCollectives : Pass<"tessera-hoist-collectives", "::mlir::func::FuncOp">
 }
 
 def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::FuncOp"> {
-  let summary = "Starts collectives as soon as their input exists and waits for them as late as possible";
+  let summary = "Cuts collectives into start and wait, and waits for them as late as possible";
   let description = [{
     A collective whose result is not used by the very next operators becomes `dist.collective_start` where it
     stood and `dist.collective_wait` before its first use, so that what stands between overlaps with it. Those

@@ -19,7 +19,8 @@ public:
 
   Room(mlir::func::FuncOp func, mlir::ModuleOp kernels, const nn::Library &library, int64_t threads);
 
-  /// What a collective holds where it is under way, but would not have begun, or would have ended.
+  /// What a collective holds beside an operator that it is moved before. Its source is live there anyway, and
+  /// counts for the floor alone.
   Held held(dist::CollectiveOp op) const;
   /// Whether as much may be held while the operator runs; always, of one that has been made since.
   bool has(mlir::Operation *op, Held more) const;

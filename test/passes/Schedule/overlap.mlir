@@ -1,4 +1,4 @@
-// Collectives start where their input exists and are waited for before the first use.
+// Collectives start where they stand and are waited for before the first use.
 // RUN: tessera-opt %s --tessera-overlap-collectives | FileCheck %s
 
 // CHECK-LABEL: func.func @overlaps
