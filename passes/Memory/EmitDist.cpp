@@ -116,11 +116,12 @@ void ExecEmitter::copyBlocks(Operation &op, Type type, int64_t blocks, int sourc
                              int target, int64_t targetStride) {
   Type element = cast<RankedTensorType>(type).getElementType();
   int64_t bytes = dist::elementBytes(element), count = cast<RankedTensorType>(type).getNumElements() / blocks;
-  call(op, "copy_box", {source, target}, {0}, {1}, {},
-       settings({{"shape", b.getI64ArrayAttr({blocks, count})},
-                 {"source_strides", b.getI64ArrayAttr({sourceStride / bytes, 1})},
-                 {"target_strides", b.getI64ArrayAttr({targetStride / bytes, 1})},
-                 {"dtype", b.getStringAttr(exec::dtypeName(element))}}));
+  exec::CallOp made = call(op, "copy_box", {source, target}, {0}, {1}, {},
+                           settings({{"shape", b.getI64ArrayAttr({blocks, count})},
+                                     {"source_strides", b.getI64ArrayAttr({sourceStride / bytes, 1})},
+                                     {"target_strides", b.getI64ArrayAttr({targetStride / bytes, 1})},
+                                     {"dtype", b.getStringAttr(exec::dtypeName(element))}}));
+  made.setTouched(dist::bytesOf(type)); // of the pack, where blocks of others lie between them
 }
 
 LogicalResult ExecEmitter::emitPack(dist::PackOp op) {
