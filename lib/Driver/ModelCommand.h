@@ -39,7 +39,7 @@ struct ModelCommand {
   llvm::cl::opt<std::string> regather{
       "regather",
       llvm::cl::desc("whether the backward gathers again what the forward gathered: "
-                     "never, always or auto (ZeRO-3 does)"),
+                     "never, always or auto (ZeRO-3 does, ZeRO-1 and 2 keep parameters)"),
       llvm::cl::value_desc("WHEN"), llvm::cl::init("auto"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> stream{
       "stream",

@@ -165,9 +165,8 @@ LogicalResult Propagation::record(Operation *op, Decision d) {
 const Placement &Propagation::storageOf(StringRef variable, const Placement &use) {
   auto [it, isNew] = storage.try_emplace(variable, use);
   // Optimizer state is where the update is computed.
-  if (isNew && roles.lookup(variable) != "optimizer")
-    it->second = zero.stage >= 3 && roles.lookup(variable) == "parameter" ? zero.cut(use.withoutFlat())
-                                                                          : use.withoutFlat();
+  if (isNew && variables.lookup(variable).getRole() != "optimizer")
+    it->second = zero.stores(variables.lookup(variable)) ? zero.cut(use.withoutFlat()) : use.withoutFlat();
   // A variable outlives the microbatches, so that each takes its part.
   if (isNew)
     for (AxisList &axes : it->second.atoms)
@@ -203,7 +202,7 @@ void Propagation::demand(Value value, const Placement &placement) {
     if (Placement stored = homes.lookup(op->getOperand(0)); !stored.flat.empty()) {
       d.axes.flat = stored.flat;
       d.axes.flatFactors = d.atoms.operands[0];
-      if (zero.regather) // not to be kept for all microbatches, as what is gathered of it
+      if (!zero.gathersOnce()) // not to be kept for all microbatches, as what is gathered of it
         dist::kGather.set(op, dist::GatherForAttr::get(op->getContext(), runsBackward(op)
                                                                              ? dist::GatherFor::Backward
                                                                              : dist::GatherFor::Forward));
@@ -252,11 +251,8 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
   Placement raw = homes.lookup(acc.getTerms()[0]);
   bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
   if (!*primal) {
-    if (StringRef parameter = nn::gradientOfParameter(acc); !parameter.empty()) {
+    if (StringRef parameter = nn::gradientOfParameter(acc); !parameter.empty())
       home = storageOf(parameter, home);
-      if (zero.stage >= 1)
-        home = zero.cut(home);
-    }
   } else if (isFree(*primal)) {
     // The reduction is the parameter's business: stay as computed where all terms agree. But each microbatch
     // has the same primal, so that the gradient is taken once, of the sum over them.

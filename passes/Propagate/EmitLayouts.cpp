@@ -56,6 +56,13 @@ Value Propagation::Emission::valueAt(Value original, Operation *user, const Plac
     value = it->second;
   if (sameLayout(original, home, use))
     return value;
+  // Out of its pieces first, once for all users; what a pattern gathers beyond that is as without ZeRO.
+  bool isOfPieces = !home.flat.empty() && decided.isFree(original) && decided.zero.gathersOnce();
+  if (isOfPieces && !sameLayout(original, home.withoutFlat(), use)) {
+    home = home.withoutFlat();
+    value = valueAt(original, user, home);
+    isOfPieces = false;
+  }
   // A chunk of a pipeline has copies of its own: what crosses to another stage is the value at its home.
   std::optional<dist::PipelinePart> part;
   if (!decided.isFree(original))
@@ -66,8 +73,8 @@ Value Propagation::Emission::valueAt(Value original, Operation *user, const Plac
   auto decision = decided.decisions.find(user);
   bool keepsGathered = decision != decided.decisions.end() && decision->second.keepsGathered;
   const Zero &zero = decided.zero;
-  bool gathers =
-           zero.regather && decided.grows(original, home, use) && (zero.regatherAlways || !keepsGathered),
+  bool gathers = !isOfPieces && zero.regather && decided.grows(original, home, use) &&
+                 (zero.regatherAlways || !keepsGathered),
        backward = gathers && runsBackward(user);
   for (const Copy &copy : copies[original])
     if (copy.placement == use && copy.chunk == chunk && copy.backward == backward)

@@ -29,7 +29,7 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
     dist::Mesh mesh = (*meshes.begin()).getMesh().getMesh();
     int64_t micro = dist::microbatches(module);
     Zero zero = Zero::of(module);
-    if (zero.stage >= 3 && zero.regather)
+    if (!zero.gathersOnce())
       for (auto func : module.getOps<func::FuncOp>())
         recomputeFromParameters(func);
     FailureOr<Atoms> atoms = Atoms::analyse(module, micro);

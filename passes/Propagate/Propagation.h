@@ -21,7 +21,7 @@ public:
       : module(module), mesh(mesh), micro(micro), atoms(atoms), zero(std::move(zero)),
         planner(dist::Machine::of(module).links) {
     for (auto variable : module.getOps<nn::VariableOp>())
-      roles[variable.getSymName()] = variable.getRole();
+      variables.try_emplace(variable.getSymName(), variable);
   }
   /// Decides where every value of `func` is at home and where each operator wants its operands.
   llvm::LogicalResult decide(mlir::func::FuncOp func);
@@ -110,8 +110,8 @@ private:
   llvm::DenseMap<mlir::Value, int> distance;
   llvm::DenseSet<mlir::Value> freeValues;
   llvm::DenseMap<mlir::Operation *, Decision> decisions;
-  llvm::StringMap<Placement> storage;            // variables
-  llvm::StringMap<llvm::StringRef> roles;        // of variables
+  llvm::StringMap<Placement> storage; // of variables
+  llvm::StringMap<nn::VariableOp> variables;
   llvm::StringMap<mlir::Operation *> forward;    // nn.id -> operator, of the function being decided
   std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
   std::map<std::pair<int, int>, int64_t> padded;

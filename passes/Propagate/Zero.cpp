@@ -18,6 +18,10 @@ Zero Zero::of(ModuleOp module) {
   return zero;
 }
 
+bool Zero::stores(nn::VariableOp variable) const {
+  return variable.getRole() == "parameter" && (stage >= 3 || (stage >= 1 && variable.getTrained()));
+}
+
 Placement Zero::cut(Placement placement) const {
   dist::AxisList used, left = axes;
   for (const dist::AxisList &list : placement.atoms)

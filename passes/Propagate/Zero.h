@@ -2,6 +2,7 @@
 #ifndef TESSERA_PASSES_PROPAGATE_ZERO_H
 #define TESSERA_PASSES_PROPAGATE_ZERO_H
 
+#include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Propagate/Placement.h"
 
@@ -11,6 +12,11 @@ namespace tessera {
 struct Zero {
   int64_t stage = 0; // 1: optimizer state, 2: gradients too, 3: parameters too
   dist::AxisList axes;
+  /// Whether a step gathers a parameter once and has it whole from then on, as stages 1 and 2 do: an update
+  /// changes pieces in place, which are gathered where the next step needs them, beside its other work.
+  bool gathersOnce() const { return stage < 3 || !regather; }
+  /// Whether the variable is stored in pieces: what an update changes, or under stage 3 any parameter.
+  bool stores(nn::VariableOp variable) const;
   /// Whether the backward gathers again what the forward gathered.
   bool regather = true;
   /// Also what a pattern would keep.

@@ -344,8 +344,8 @@ void Places::warnOfIdle() const {
     if (!has && place.update == "host" && place.at)
       emitWarning(place.at)
           << "no update of what " << textOf(place.match)
-          << " names can run on the host by this entry: only those of f32 parameters can that are stored as "
-             "they are updated, and that no program returns, nor their gradients";
+          << " names can run on the host by this entry: only those of f32 parameters can that no program "
+             "returns, nor their gradients";
     else if (!has && place.saysTier() && place.tier != Tier::Device && place.at)
       emitWarning(place.at)
           << "nothing that " << textOf(place.match)
