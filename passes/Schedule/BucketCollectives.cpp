@@ -4,6 +4,7 @@
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Work.h"
 #include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
@@ -25,8 +26,8 @@ namespace {
 // A collective so large that starting it costs less than this part of its time gains nothing in a bucket.
 constexpr double kWorthwhile = 0.05;
 // A bucket of flat storage holds whole tensors together that would else be whole one after another: at most
-// one in so many parts of all of them. Fewer of what is gathered ahead, for forward and backward: of 16
-// layers a quarter of one.
+// one in so many parts of all of them. Fewer of what is gathered for the forward and again for the
+// backward: of 16 layers a quarter of one.
 constexpr int64_t kFewest = 16, kFewestAhead = 128;
 
 int64_t sizeOf(dist::CollectiveOp op) { return dist::bytesOf(op.getSource().getType()); }
@@ -55,18 +56,27 @@ struct Bucket {
 struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollectivesPass> {
   using BucketCollectivesBase::BucketCollectivesBase;
 
-  // From which size on a collective goes alone, and a bucket is full.
-  int64_t fullBytes(CollectiveKind kind, ArrayRef<dist::AxisRef> axes, int64_t all, bool early) {
+  // The bytes at which a bucket is full, and whether the collective may be in one; `all`: the bytes of its
+  // kind.
+  std::pair<int64_t, bool> limits(dist::CollectiveOp op, int64_t all, bool early) {
     if (bytes >= 0)
-      return bytes;
-    const dist::CostModel cost = dist::Machine::of(getOperation()).links;
-    double fixed = cost.collective(kind, 0, axes).seconds;
-    double perByte = cost.collective(kind, 1, axes).seconds - fixed;
+      return {bytes, sizeOf(op) < bytes};
+    CollectiveKind kind = op.getKind();
+    const dist::Machine machine = dist::Machine::of(getOperation());
+    double fixed = machine.links.collective(kind, 0, op.getAxes().getAxes()).seconds;
+    double perByte = machine.links.collective(kind, 1, op.getAxes().getAxes()).seconds - fixed;
     if (!(perByte > 0)) // among one rank nothing is sent
-      return 0;
-    int64_t worthwhile = fixed / kWorthwhile / perByte;
-    return kind == CollectiveKind::AllReduce ? worthwhile
-                                             : std::min(worthwhile, all / (early ? kFewestAhead : kFewest));
+      return {0, false};
+    int64_t full = fixed / kWorthwhile / perByte;
+    if (kind == CollectiveKind::AllReduce)
+      return {full, sizeOf(op) < full};
+    // What is gathered once is whole to the end anyway.
+    if (!early || dist::kGather.isOn(op))
+      full = std::min(full, all / (early ? kFewestAhead : kFewest));
+    // The blocks of each rank are copied to or from the pack.
+    nn::Work copy;
+    copy.bytes = 2 * double(std::max(sizeOf(op), dist::bytesOf(op.getResult().getType())));
+    return {full, sizeOf(op) < full && machine.rates.seconds(copy, 1) < fixed};
   }
 
   void merge(Bucket &bucket) {
@@ -127,26 +137,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
            outer(op.getSplit()) && outer(op.getConcat());
   }
 
-  // Whether all that depends on the operator allocates nothing but the pieces that updates give to the
-  // gathers of variables.
-  static bool feedsOnlyVariables(const BlockGraph &graph, Operation *op) {
-    return llvm::all_of(op->getUsers(), [&](Operation *user) {
-      if (user->getBlock() != op->getBlock())
-        return false;
-      auto collective = dyn_cast<dist::CollectiveOp>(user);
-      bool updates = isa<nn::UpdateOp, dist::MaskPaddingOp>(user) || isView(user) ||
-                     (collective && collective.getKind() == CollectiveKind::AllGather);
-      return !graph.sliceAllocates(graph.find(user)) || (updates && feedsOnlyVariables(graph, user));
-    });
-  }
-
-  // Updated parameters are gathered behind their gradients, which must be in buckets by then: `gathers` says
-  // which of the two.
-  void bucket(Block &block, bool gathers) {
-    auto mayJoin = [&](dist::CollectiveOp op) {
-      return !dist::kStageSum.isOn(op) && movesBlocks(op) &&
-             (!gathers || op.getKind() == CollectiveKind::AllGather);
-    };
+  void bucket(Block &block) {
+    auto mayJoin = [](dist::CollectiveOp op) { return !dist::kStageSum.isOn(op) && movesBlocks(op); };
     if (llvm::none_of(block.getOps<dist::CollectiveOp>(), mayJoin))
       return;
     BlockGraph graph(block);
@@ -157,10 +149,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     for (int node = 0; node < graph.size(); ++node)
       if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node)); op && mayJoin(op)) {
         // What is stored is gathered early even for an update alone, which must not write it before.
-        bool isStored = gathersStored(op, hazards), isGather = op.getKind() == CollectiveKind::AllGather;
-        bool isLate = !isStored && (!graph.usersAllocate(node) || feedsOnlyVariables(graph, op));
-        if (isLate ? isGather == gathers : !gathers && isStored)
-          candidates[node] = !isLate;
+        if (bool isStored = gathersStored(op, hazards); isStored || !graph.usersAllocate(node))
+          candidates[node] = isStored;
       }
     if (candidates.empty())
       return;
@@ -173,12 +163,12 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
       auto op = cast<dist::CollectiveOp>(graph.op(node));
       bytesOf[kindOf(op, early)] += sizeOf(op);
     }
-    SmallVector<Bucket> open, full;
+    SmallVector<Bucket> open, closed;
     auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
       for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
-        if (Bucket *closed = &other; which(other)) {
-          full.push_back(std::move(*closed));
-          open.erase(closed);
+        if (which(other)) {
+          closed.push_back(std::move(other));
+          open.erase(&other);
         }
     };
     for (int node = 0; node < graph.size(); ++node) {
@@ -194,9 +184,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
       // A bucket that this one depends on, through others too, must start before it.
       close([&](Bucket &other) { return !other.isEarly && other.behind[node]; });
       bool isEarly = candidate->second;
-      int64_t size = sizeOf(op), limit = fullBytes(op.getKind(), op.getAxes().getAxes(),
-                                                   bytesOf.at(kindOf(op, isEarly)), isEarly);
-      if (size >= limit)
+      auto [full, fits] = limits(op, bytesOf.at(kindOf(op, isEarly)), isEarly);
+      if (!fits)
         continue;
       // Who gathers a variable again wants it at its own time.
       if (isEarly)
@@ -209,24 +198,23 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
         found = open.end() - 1;
       }
       found->members.push_back(op);
-      found->bytes += size;
+      found->bytes += sizeOf(op);
       if (!isEarly)
         markBehind(graph, node, found->behind);
-      if (found->bytes < limit)
+      if (found->bytes < full)
         continue;
-      full.push_back(std::move(*found));
+      closed.push_back(std::move(*found));
       open.erase(found);
     }
-    full.append(std::make_move_iterator(open.begin()), std::make_move_iterator(open.end()));
-    for (Bucket &each : full)
+    closed.append(std::make_move_iterator(open.begin()), std::make_move_iterator(open.end()));
+    for (Bucket &each : closed)
       merge(each);
     BlockGraph merged(block);
     merged.apply(merged.topologicalOrder());
   }
 
   void runOnOperation() override {
-    for (bool gathers : {false, true})
-      getOperation().walk([&](Block *block) { bucket(*block, gathers); });
+    getOperation().walk([&](Block *block) { bucket(*block); });
   }
 };
 

@@ -6,6 +6,7 @@ nn.variable @w : tensor<32xf32> {role = "parameter", trained = true}
 nn.variable @v : tensor<3xf32> {role = "parameter", trained = true}
 nn.variable @x : tensor<64xf32> {role = "parameter", trained = true}
 nn.variable @y : tensor<6xf32> {role = "parameter", trained = true}
+nn.variable @large : tensor<65536xf32> {role = "parameter", trained = true}
 
 // A sixteenth of these, a 128th of what is stored, is less than any of them.
 // FEW-NOT: dist.pack
@@ -31,7 +32,7 @@ func.func @scattered(%x: tensor<64xf32>, %y: tensor<6xf32>, %none: tensor<f32>, 
   return
 }
 
-// Updated parameters that are gathered, the variables' new contents.
+// What is gathered for variables alone.
 // CHECK-LABEL: func.func @updated
 // CHECK: %[[P:.*]] = dist.pack %{{.*}}, %{{.*}} : tensor<3xf32>, tensor<32xf32> -> tensor<48xf32>
 // CHECK-NEXT: %[[G:.*]] = dist.collective all_gather %[[P]] over <"d"=2> shape [48] concat 0 : tensor<48xf32> -> tensor<96xf32>
@@ -61,12 +62,12 @@ func.func @updated(%x: tensor<32xf32>, %y: tensor<3xf32>) {
 // CHECK: nn.neg %[[AGAIN]]
 func.func @stored() -> (tensor<6xf32>, tensor<64xf32>, tensor<6xf32>) {
   %v = nn.read @v : tensor<3xf32>
-  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 {dist.gather = #dist<gather forward>} : tensor<3xf32> -> tensor<6xf32>
   %a = nn.exp %p : (tensor<6xf32>) -> tensor<6xf32>
   %w = nn.read @w : tensor<32xf32>
-  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 : tensor<32xf32> -> tensor<64xf32>
+  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 {dist.gather = #dist<gather forward>} : tensor<32xf32> -> tensor<64xf32>
   %b = nn.exp %q : (tensor<64xf32>) -> tensor<64xf32>
-  %r = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %r = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 {dist.gather = #dist<gather forward>} : tensor<3xf32> -> tensor<6xf32>
   %c = nn.neg %r : (tensor<6xf32>) -> tensor<6xf32>
   return %a, %b, %c : tensor<6xf32>, tensor<64xf32>, tensor<6xf32>
 }
@@ -77,11 +78,11 @@ func.func @stored() -> (tensor<6xf32>, tensor<64xf32>, tensor<6xf32>) {
 // CHECK: return
 func.func @apart(%x: tensor<3xf32>, %y: tensor<4x3xf32>) -> (tensor<6xf32>, tensor<64xf32>, tensor<4x6xf32>) {
   %w = nn.read @w : tensor<32xf32>
-  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 : tensor<32xf32> -> tensor<64xf32>
+  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 {dist.gather = #dist<gather forward>} : tensor<32xf32> -> tensor<64xf32>
   %b = nn.exp %q : (tensor<64xf32>) -> tensor<64xf32>
   nn.assign @v, %x : tensor<3xf32>
   %v = nn.read @v : tensor<3xf32>
-  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 {dist.gather = #dist<gather forward>} : tensor<3xf32> -> tensor<6xf32>
   %a = nn.exp %p : (tensor<6xf32>) -> tensor<6xf32>
   %r = dist.collective all_gather %y over <"d"=2> shape [4, 3] concat 1 : tensor<4x3xf32> -> tensor<4x6xf32>
   return %a, %b, %r : tensor<6xf32>, tensor<64xf32>, tensor<4x6xf32>
@@ -94,14 +95,41 @@ func.func @apart(%x: tensor<3xf32>, %y: tensor<4x3xf32>) -> (tensor<6xf32>, tens
 // CHECK: nn.assign @w
 func.func @rewritten(%zy: tensor<6xf32>, %zx: tensor<64xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %d: tensor<2xf32>) {
   %v = nn.read @v : tensor<3xf32>
-  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 {dist.gather = #dist<gather forward>} : tensor<3xf32> -> tensor<6xf32>
   %t = nn.update %p, %zy, %none, %s, %d {index = 1 : i64, kind = "sgd"} : (tensor<6xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<6xf32>
   %a = dist.slice %t over <"d"=2> shape [6] split 0 : tensor<6xf32> -> tensor<3xf32>
   nn.assign @v, %a : tensor<3xf32>
   %w = nn.read @w : tensor<32xf32>
-  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 : tensor<32xf32> -> tensor<64xf32>
+  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 {dist.gather = #dist<gather forward>} : tensor<32xf32> -> tensor<64xf32>
   %u = nn.update %q, %zx, %none, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<64xf32>
   %b = dist.slice %u over <"d"=2> shape [64] split 0 : tensor<64xf32> -> tensor<32xf32>
   nn.assign @w, %b : tensor<32xf32>
   return
+}
+
+// What is gathered once, and then there to the end, loses nothing by being there early.
+// FEW-LABEL: func.func @once
+// FEW: dist.pack %{{.*}}, %{{.*}} : tensor<3xf32>, tensor<32xf32>
+func.func @once() -> (tensor<6xf32>, tensor<64xf32>) {
+  %v = nn.read @v : tensor<3xf32>
+  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %a = nn.exp %p : (tensor<6xf32>) -> tensor<6xf32>
+  %w = nn.read @w : tensor<32xf32>
+  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 : tensor<32xf32> -> tensor<64xf32>
+  %b = nn.exp %q : (tensor<64xf32>) -> tensor<64xf32>
+  return %a, %b : tensor<6xf32>, tensor<64xf32>
+}
+
+// Blocks are copied out of a pack, which for 256 KiB takes longer than another collective takes to start.
+// FEW-LABEL: func.func @copied
+// FEW-NOT: dist.pack
+// FEW: return
+func.func @copied() -> (tensor<6xf32>, tensor<131072xf32>) {
+  %v = nn.read @v : tensor<3xf32>
+  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %a = nn.exp %p : (tensor<6xf32>) -> tensor<6xf32>
+  %l = nn.read @large : tensor<65536xf32>
+  %q = dist.collective all_gather %l over <"d"=2> shape [65536] concat 0 : tensor<65536xf32> -> tensor<131072xf32>
+  %b = nn.exp %q : (tensor<131072xf32>) -> tensor<131072xf32>
+  return %a, %b : tensor<6xf32>, tensor<131072xf32>
 }
