@@ -127,20 +127,11 @@ struct HoistCollectivesPass : tessera::impl::HoistCollectivesBase<HoistCollectiv
     return def == op;
   }
 
-  // Whether the value, or a part of it, becomes a variable: its readers and writers keep their sides of it.
-  static bool becomesVariable(Value value, const Hazards &hazards) {
-    return hazards.assignedTo(value) || llvm::any_of(value.getUsers(), [&](Operation *user) {
-             return (isView(user) || isa<dist::UnpackOp>(user)) &&
-                    llvm::any_of(user->getResults(),
-                                 [&](Value part) { return becomesVariable(part, hazards); });
-           });
-  }
-
   void hoistComputed(Block &block) {
     Hazards hazards(block);
     for (auto op : llvm::to_vector(block.getOps<dist::CollectiveOp>())) {
       if (dist::kStageSum.isOn(op) || storedRead(op.getSource()) || gathersStored(op, hazards) ||
-          becomesVariable(op.getResult(), hazards))
+          becomesVariable(op.getResult())) // whose readers and writers keep their sides of it
         continue;
       if (placeOf(op, [](Operation *) { return true; }) == op)
         continue;

@@ -23,6 +23,13 @@ nn::ReadOp tessera::storedRead(Value value) {
   return dyn_cast_or_null<nn::ReadOp>(def);
 }
 
+bool tessera::becomesVariable(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return isa<nn::AssignOp>(user) ||
+           ((isView(user) || isa<dist::UnpackOp>(user)) && llvm::any_of(user->getResults(), becomesVariable));
+  });
+}
+
 bool tessera::gathersStored(dist::CollectiveOp op, const Hazards &hazards) {
   if (op.getKind() != dist::CollectiveKind::AllGather)
     return false;

@@ -1,4 +1,5 @@
-// Values that a rank has of a variable before anything has been sent or computed with it.
+// Values that a rank has of a variable before anything has been sent or computed with it, and values that
+// become one.
 #ifndef TESSERA_PASSES_SCHEDULE_STORED_H
 #define TESSERA_PASSES_SCHEDULE_STORED_H
 
@@ -8,6 +9,9 @@ namespace tessera {
 
 /// The variable that a value is, as it is stored or converted; null for others.
 nn::ReadOp storedRead(mlir::Value value);
+
+/// Whether the value, a view or a part of it becomes a variable.
+bool becomesVariable(mlir::Value value);
 
 /// Whether the collective gathers a variable, or a pack of variables, that nothing before it in the block has
 /// written: it may start anywhere before.

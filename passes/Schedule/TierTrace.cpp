@@ -5,6 +5,7 @@
 #include "dialects/nn/Work.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Memory/Liveness.h"
+#include "passes/Schedule/Stored.h"
 #include "runtime/machine/host_work.h"
 
 using namespace mlir;
@@ -114,13 +115,6 @@ bool TierTrace::isCarried(Value value) const {
   return value.getParentBlock() == body && llvm::any_of(value.getUsers(), [&](Operation *user) {
            return user == body->getTerminator() || (isView(user) && isCarried(user->getResult(0)));
          });
-}
-
-// Whether the value, or a view of it, becomes a variable.
-static bool isAssigned(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
-    return isa<nn::AssignOp>(user) || (isView(user) && isAssigned(user->getResult(0)));
-  });
 }
 
 // Where the value and its views are read. What a collective has begun with it reads until it is waited for.
@@ -292,7 +286,7 @@ void TierTrace::addActivations(const Storage &storage) {
       for (auto it = uses.begin(); it != uses.end(); ++it)
         hasGap |= std::next(it) != uses.end() && std::next(it)->first > it->first + 1;
       // Outputs stay, and so does what becomes a variable, which moves as such.
-      if (hasGap && !isAssigned(value) && !isCarried(value) && !uses.count(end))
+      if (hasGap && !becomesVariable(value) && !isCarried(value) && !uses.count(end))
         add({nn::VariableOp(), value}, buffer.bytes, uses);
     }
   }
@@ -326,7 +320,7 @@ bool TierTrace::addSum(OpResult result, const Storage &storage) {
     uses[position] = position == written;
   addUses(result, uses);
   if (uses.count(step.loop.end) || uses.count(int64_t(ops.size())) ||
-      llvm::any_of(ValueRange{carried, next, result}, isAssigned))
+      llvm::any_of(ValueRange{carried, next, result}, becomesVariable))
     return false;
   tiers::Value &value = add({nn::VariableOp(), result}, storage.buffers()[storage.of(result)].bytes, uses);
   value.zeros = int(step.conversions.size());

@@ -183,3 +183,18 @@ func.func @becomes_variable(%x: tensor<512x512xf32>, %s: tensor<256x512xf32>, %l
   %f = nn.exp %last : (tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
   return %y, %f : tensor<512x512xf32>, tensor<4096x4096xf32>
 }
+
+// Where there is room for one of two, there is none left for the other.
+// CHECK-LABEL: func.func @room_for_one
+// CHECK-NEXT: dist.collective all_gather %arg1
+// CHECK-NEXT: nn.contract
+// CHECK-NEXT: dist.collective all_gather %arg2
+// CHECK-NEXT: nn.exp
+func.func @room_for_one(%x: tensor<512x512xf32>, %s: tensor<2048x2048xf32>, %t: tensor<2048x2048xf32>, %last: tensor<4096x2304xf32>)
+    -> (tensor<512x512xf32>, tensor<4096x2048xf32>, tensor<4096x2048xf32>, tensor<4096x2304xf32>) {
+  %y = nn.contract %x, %x {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %g = dist.collective all_gather %s over <"t"=2> shape [2048, 2048] concat 0 : tensor<2048x2048xf32> -> tensor<4096x2048xf32>
+  %h = dist.collective all_gather %t over <"t"=2> shape [2048, 2048] concat 0 : tensor<2048x2048xf32> -> tensor<4096x2048xf32>
+  %f = nn.exp %last : (tensor<4096x2304xf32>) -> tensor<4096x2304xf32>
+  return %y, %g, %h, %f : tensor<512x512xf32>, tensor<4096x2048xf32>, tensor<4096x2048xf32>, tensor<4096x2304xf32>
+}
