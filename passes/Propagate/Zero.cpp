@@ -10,6 +10,9 @@ Zero Zero::of(ModuleOp module) {
   Zero zero;
   if (auto stage = dist::kZero.of(module))
     zero.stage = stage.getInt();
+  // Of what nothing changes, only stage 3 has pieces.
+  if (zero.stage < 3 && llvm::none_of(module.getOps<func::FuncOp>(), nn::isTraining))
+    zero.stage = 0;
   if (auto axes = dist::kZeroAxes.of(module))
     zero.axes = dist::AxisList(axes.getAxes());
   dist::When regather = dist::whenOf(dist::kRegather, module);

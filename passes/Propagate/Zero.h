@@ -10,10 +10,12 @@ namespace tessera {
 
 /// What the assign phase left in the module.
 struct Zero {
-  int64_t stage = 0; // 1: optimizer state, 2: gradients too, 3: parameters too
+  /// What a step has in pieces throughout. 1: optimizer state, 2: gradients too, 3: parameters too. Between
+  /// steps all that is trained is in pieces.
+  int64_t stage = 0;
   dist::AxisList axes;
-  /// Whether a step gathers a parameter once and has it whole from then on, as stages 1 and 2 do: an update
-  /// changes pieces in place, which are gathered where the next step needs them, beside its other work.
+  /// Whether a step gathers a parameter once for all that reads it, as stages 1 and 2 do: an update changes
+  /// pieces in place, which are gathered where the next step needs them, beside its other work.
   bool gathersOnce() const { return stage < 3 || !regather; }
   /// Whether the variable is stored in pieces: what an update changes, or under stage 3 any parameter.
   bool stores(nn::VariableOp variable) const;

@@ -24,15 +24,16 @@ public:
   /// The nodes that must come after the node.
   const std::vector<int> &following(int node) const { return nodes[node].after; }
   /// Whether the node's forward slice, the node and all that depends on it, allocates memory other than packs
-  /// of what is sent. What does not (updates, norms, outputs) may run late: only its operands stay live
+  /// of what is sent and pieces without their padding. What does not (updates, norms, outputs) may run late: only its operands stay live
   /// longer.
   bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;
 
-  /// An order by list scheduling: nodes that allocate nothing as early as they can; else, if `greedy`, the
-  /// one with the smallest difference of bytes allocated and bytes freed, if that is below zero; else the
-  /// first in program order.
+  /// An order by list scheduling: nodes that allocate nothing as early as they can; then, outside of
+  /// pipelines, collectives that nothing waits for and that free what they allocate: scattered gradients, to
+  /// which it leaves more work to be under way beside; else, if `greedy`, the one with the smallest
+  /// difference of bytes allocated and bytes freed, if that is below zero; else the first in program order.
   std::vector<int> listSchedule(bool greedy) const;
   /// The topological order nearest to program order. `preferred` are further edges (a, b): b comes after a,
   /// unless nothing else can run.

@@ -4,6 +4,7 @@
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/Work.h"
 #include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
@@ -70,9 +71,9 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     int64_t full = fixed / kWorthwhile / perByte;
     if (kind == CollectiveKind::AllReduce)
       return {full, sizeOf(op) < full};
-    // What is gathered once is whole to the end anyway.
-    if (!early || dist::kGather.isOn(op))
-      full = std::min(full, all / (early ? kFewestAhead : kFewest));
+    // What is gathered once for the forward and the backward is whole from one to the other anyway.
+    bool isKept = nn::isTraining(getOperation()) && !dist::kGather.isOn(op);
+    full = std::min(full, all / (early && !isKept ? kFewestAhead : kFewest));
     // The blocks of each rank are copied to or from the pack.
     nn::Work copy;
     copy.bytes = 2 * double(std::max(sizeOf(op), dist::bytesOf(op.getResult().getType())));

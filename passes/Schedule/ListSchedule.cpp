@@ -1,4 +1,5 @@
 // Orders of a block's operators: see BlockGraph.h.
+#include "dialects/dist/Dist.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -13,6 +14,7 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   for (size_t s = 0; s < storages.size(); ++s)
     readers[s] = storages[s].readers;
   std::set<int> light, heavy; // ready nodes that allocate nothing, and others
+  std::set<int> sent;         // of these the collectives that free what they allocate, and nothing waits for
   // Bytes allocated less those freed, of every node by now, and the heavy ones by it.
   std::vector<int64_t> change(size());
   std::set<std::pair<int64_t, int>> byChange;
@@ -22,13 +24,20 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
     for (int s : nodes[i].reads)
       readersOf[s].push_back(i);
   }
+  // In the last step of a pipeline they would hold up the message to the stage before.
+  const bool hasSteps = !block.getOps<dist::StepOp>().empty();
+  auto enter = [&](int i) {
+    byChange.insert({change[i], i});
+    if (!hasSteps && change[i] <= 0 && isa<dist::CollectiveOp>(nodes[i].op) && !usersAllocate(i))
+      sent.insert(i);
+  };
   auto isLastReader = [&](int i, int s) {
     if (storages[s].liveOut)
       return;
     bool isReady = byChange.erase({change[i], i});
     change[i] -= storages[s].bytes;
     if (isReady)
-      byChange.insert({change[i], i});
+      enter(i);
   };
   for (size_t s = 0; s < storages.size(); ++s)
     if (readers[s] == 1)
@@ -36,7 +45,7 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   auto release = [&](int i) {
     (nodes[i].allocated == 0 ? light : heavy).insert(i);
     if (nodes[i].allocated != 0)
-      byChange.insert({change[i], i});
+      enter(i);
   };
   for (int i = 0; i < size(); ++i)
     if (before[i] == 0)
@@ -45,9 +54,12 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   while (!light.empty() || !heavy.empty()) {
     std::set<int> &from = light.empty() ? heavy : light;
     int chosen = *from.begin();
-    if (light.empty() && greedy && byChange.begin()->first < 0)
+    if (light.empty() && !sent.empty())
+      chosen = *sent.begin();
+    else if (light.empty() && greedy && byChange.begin()->first < 0)
       chosen = byChange.begin()->second;
     from.erase(chosen);
+    sent.erase(chosen);
     byChange.erase({change[chosen], chosen});
     done[chosen] = true;
     order.push_back(chosen);

@@ -267,7 +267,7 @@ void TierTrace::addActivations(const Storage &storage) {
       wholes.insert(buffer.whole);
   int64_t end = ops.size();
   for (Operation *op : ops) {
-    if (isView(op) || isa<nn::ReadOp, dist::UnpackOp, dist::PackOp, exec::OwnOp>(op) ||
+    if (isView(op) || isa<nn::ReadOp, dist::PackOp, exec::OwnOp>(op) ||
         (isa<dist::LoopOp>(op) && op->getBlock() == block && !(body && op == body->getParentOp())))
       continue;
     for (Value value : op->getResults()) {

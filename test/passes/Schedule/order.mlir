@@ -156,3 +156,27 @@ func.func @once(%x: tensor<9999x128xbf16>, %g: tensor<128x128xf32>, %none: tenso
   %d = nn.contract %p, %v {lhs_letters = "bo", out_letters = "bi", rhs_letters = "io", nn.grad_of = #nn.grad_of<"first", [0, 1, 2]>} : (tensor<9999x128xbf16>, tensor<128x128xbf16>) -> tensor<9999x128xbf16>
   return %d : tensor<9999x128xbf16>
 }
+
+// A gradient that is scattered is under way beside all that follows, although most bytes are live elsewhere; what something waits for is
+// where it was.
+nn.variable @scattered : tensor<64xf32> {role = "parameter", trained = true}
+// CHECK-LABEL: func.func @early
+// CHECK: nn.neg %arg0
+// CHECK: %[[A:.*]] = nn.exp %arg1
+// CHECK-NEXT: %[[R:.*]] = dist.collective reduce_scatter %[[A]]
+// CHECK-NEXT: nn.assign @scattered, %[[R]]
+// CHECK-NEXT: %[[B:.*]] = nn.exp %arg2
+// CHECK-NEXT: %[[C:.*]] = nn.exp %arg3
+// CHECK-NEXT: %[[S:.*]] = dist.collective reduce_scatter %[[B]]
+// CHECK-NEXT: nn.add %[[C]], %[[S]]
+func.func @early(%big: tensor<65536xf32>, %x: tensor<128xf32>, %y: tensor<128xf32>, %z: tensor<64xf32>) -> (tensor<65536xf32>, tensor<64xf32>) {
+  %n = nn.neg %big : (tensor<65536xf32>) -> tensor<65536xf32>
+  %a = nn.exp %x : (tensor<128xf32>) -> tensor<128xf32>
+  %b = nn.exp %y : (tensor<128xf32>) -> tensor<128xf32>
+  %c = nn.exp %z : (tensor<64xf32>) -> tensor<64xf32>
+  %s = dist.collective reduce_scatter %b over <"d"=2> shape [128] split 0 reduce sum : tensor<128xf32> -> tensor<64xf32>
+  %d = nn.add %c, %s : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %r = dist.collective reduce_scatter %a over <"d"=2> shape [128] split 0 reduce sum : tensor<128xf32> -> tensor<64xf32>
+  nn.assign @scattered, %r : tensor<64xf32>
+  return %n, %d : tensor<65536xf32>, tensor<64xf32>
+}

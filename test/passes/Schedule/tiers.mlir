@@ -212,3 +212,35 @@ module attributes {dist.device_memory = 1904128 : i64, dist.offload = ["activati
     return %y : tensor<256x1xf32>
   }
 }
+
+// -----
+
+// What is copied out of a pack that was gathered leaves as what an operator makes does.
+// CHECK-LABEL: func.func @unpacked
+// CHECK: %[[U:.*]]:2 = dist.unpack
+// CHECK: %[[DOWN:.*]] = dist.offload_start %[[U]]#0
+// CHECK: dist.offload_wait %[[DOWN]]
+// CHECK: dist.prefetch_start
+// PEAK-LABEL: func.func @unpacked
+// PEAK-SAME: peak = 1901568 : i64
+module attributes {dist.device_memory = 1901568 : i64, dist.offload = ["activations"]} {
+  dist.mesh @mesh = <["d"=2]>
+  nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+  }
+  func.func @unpacked(%s: tensor<32784xf32> {dist.layout = #dist.layout<[[32784]]>, dist.shape = array<i64: 32784>, nn.name = "s"},
+                      %r: tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "r"})
+      -> (tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "y"}) {
+    %w = nn.read @w : tensor<256x256xf32>
+    %g = dist.collective all_gather %s over <"d"=2> shape [32784] concat 0 : tensor<32784xf32> -> tensor<65568xf32>
+    %u:2 = dist.unpack %g {blocks = 2 : i64} : tensor<65568xf32> -> tensor<65536xf32>, tensor<32xf32>
+    %x = nn.reshape %u#0 : (tensor<65536xf32>) -> tensor<256x256xf32>
+    %a = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %b = nn.contract %a, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %c = nn.contract %b, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %d = nn.contract %c, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %e = nn.contract %d, %r {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    %y = nn.contract %x, %e {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    return %y : tensor<256x1xf32>
+  }
+}
