@@ -222,7 +222,7 @@ void BlockGraph::findAllocatingSlices() {
   while (!ready.empty()) {
     int i = ready.back();
     ready.pop_back();
-    // A pack is no work, it is there for what is sent, and neither is a piece without its padding, for a norm.
+    // A pack is no work, it is there for what is sent; nor is a piece without its padding, for a norm.
     bool isWork = !isa<dist::PackOp, dist::MaskPaddingOp>(nodes[i].op);
     nodes[i].sliceAllocates = (nodes[i].allocated != 0 && isWork) || usersAllocate(i);
     for (int before : operands[i])

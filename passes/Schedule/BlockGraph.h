@@ -24,8 +24,8 @@ public:
   /// The nodes that must come after the node.
   const std::vector<int> &following(int node) const { return nodes[node].after; }
   /// Whether the node's forward slice, the node and all that depends on it, allocates memory other than packs
-  /// of what is sent and pieces without their padding. What does not (updates, norms, outputs) may run late: only its operands stay live
-  /// longer.
+  /// of what is sent and pieces without their padding. What does not (updates, norms, outputs) may run late:
+  /// only its operands stay live longer.
   bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;

@@ -6,7 +6,6 @@
 #include "dialects/dist/Pipeline.h"
 #include "dialects/nn/Attributes.h"
 #include "dialects/nn/Work.h"
-#include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Stored.h"
@@ -167,9 +166,9 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     SmallVector<Bucket> open, closed;
     auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
       for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
-        if (which(other)) {
-          closed.push_back(std::move(other));
-          open.erase(&other);
+        if (Bucket *at = &other; which(other)) {
+          closed.push_back(std::move(*at));
+          open.erase(at);
         }
     };
     for (int node = 0; node < graph.size(); ++node) {

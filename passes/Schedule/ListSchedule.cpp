@@ -2,7 +2,6 @@
 #include "dialects/dist/Dist.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "llvm/ADT/STLExtras.h"
-#include <algorithm>
 #include <set>
 
 using namespace tessera;
