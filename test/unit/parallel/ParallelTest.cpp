@@ -76,9 +76,10 @@ static void checkSplit(ModuleOp module, const MeshSizes &mesh, const Way &way) {
 }
 
 // Bytes a rank sends forward when one axis splits one factor: nothing where all results run along it, since
-// they stay where they are computed, and the sum of the result where it is summed over.
+// they stay where they are computed, and the sum of the result where it is summed over. ZeRO gathers
+// parameters besides.
 static std::optional<int64_t> expectedBytes(ModuleOp module, const MeshSizes &mesh, const Way &way) {
-  if (mesh.size() != 1 || way.splits.size() != 1 || !way.result.empty() || way.zero == 3)
+  if (mesh.size() != 1 || way.splits.size() != 1 || !way.result.empty() || way.zero > 0)
     return std::nullopt;
   nn::FactorOpInterface op = Specimen::find(module, "infer");
   if (!op)
