@@ -31,11 +31,10 @@ struct ModelCommand {
                                     llvm::cl::value_desc("MODE"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> ep{"ep", llvm::cl::desc("recipe: expert parallelism, mesh axis \"expert\""),
                                 llvm::cl::value_desc("N"), llvm::cl::init("1"), llvm::cl::sub(sub)};
-  llvm::cl::opt<std::string> zero{
-      "zero",
-      llvm::cl::desc(
-          "recipe: store in pieces over \"data\": 1 optimizer state, 2 + gradients, 3 + parameters"),
-      llvm::cl::value_desc("STAGE"), llvm::cl::init("0"), llvm::cl::sub(sub)};
+  llvm::cl::opt<std::string> zero{"zero",
+                                  llvm::cl::desc("recipe: what a step has in pieces over \"data\": 1 "
+                                                 "optimizer state, 2 + gradients, 3 + parameters"),
+                                  llvm::cl::value_desc("STAGE"), llvm::cl::init("0"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> regather{
       "regather",
       llvm::cl::desc("whether the backward gathers again what the forward gathered: "

@@ -120,8 +120,8 @@ def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp
     their sources, where everything that depends on their results allocates nothing: gradients, which only
     updates and norms read. Members are put into a bucket in program order; the bucket starts where its last
     member did. One that is as large as a full bucket stays alone. So do reduce-scatters and all-gathers of
-    whole blocks, with a pack of blocks; and all-gathers of variables that something waits for, in a bucket
-    that starts where its first member did.
+    whole blocks, with a pack of blocks, if copying these takes less than starting another collective; and
+    all-gathers of variables that something waits for, in a bucket that starts where its first member did.
   }];
   let options = [Option<"bytes", "bytes", "int64_t", "-1",
                         "size of a full bucket; -1: where starting a collective takes a twentieth of its "
