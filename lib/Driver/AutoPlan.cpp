@@ -25,20 +25,6 @@ static constexpr size_t kAskedForLeast = 3;
 static constexpr std::chrono::seconds kPatience(3);
 static constexpr std::chrono::seconds kAnswer(7);
 
-// The extent of the batch: what most inputs begin with.
-static int64_t samplesOf(ModuleOp module) {
-  std::map<int64_t, int> count;
-  FunctionOpInterface func = nn::inferenceProgram(module);
-  for (Type type : func.getArgumentTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && tensor.getRank() > 0)
-      ++count[tensor.getDimSize(0)];
-  int64_t best = 1;
-  for (auto [extent, times] : count)
-    if (times > count[best] || best == 1)
-      best = extent;
-  return best;
-}
-
 // A plan as text, with what it comes to and what else was found.
 static std::string planText(const Compilation &model, Plan plan, const AutoPlanner &planner,
                             const JudgedPlan &best, int64_t ranks) {

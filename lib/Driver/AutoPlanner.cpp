@@ -180,9 +180,10 @@ static std::pair<int64_t, int64_t> depthOf(const AssignOptions &recipe) {
 // of its axes: if one of them is about as good as the best of as many stages, or of none that is known.
 bool AutoPlanner::isPromising(const AssignOptions &recipe) {
   bool isKnown = false;
-  for (const AssignOptions &fewer : recipes.neighbours(recipe)) {
-    if (depthOf(fewer) >= depthOf(recipe))
+  for (const AssignOptions &neighbour : recipes.neighbours(recipe)) {
+    if (depthOf(neighbour) >= depthOf(recipe))
       continue;
+    const AssignOptions fewer = recipes.spreadOf(neighbour);
     isKnown |= hopeless.count(recipeText(fewer)) > 0;
     const double known = knownWorth(fewer);
     if (known == kNever)

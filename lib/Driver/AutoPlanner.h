@@ -57,10 +57,10 @@ public:
   AutoPlanner(Compilation &model, Shallow &shallow, Judges &judges, const DecidedOptions &decided,
               int64_t ranks, bool trains, std::chrono::steady_clock::time_point end)
       : model(model), judge(model, &shallow), judges(judges),
-        recipes(ranks, model.options.assign, decided, trains), begin(std::chrono::steady_clock::now()),
-        end(end), flips(model, &shallow, judges, decided, cap(), [this](double work, bool isPipeline) {
-          return isTimeFor(work, isPipeline, this->end);
-        }) {}
+        recipes(ranks, model.options.assign, decided, trains, samplesOf(*model.module)),
+        begin(std::chrono::steady_clock::now()), end(end),
+        flips(model, &shallow, judges, decided, cap(),
+              [this](double work, bool isPipeline) { return isTimeFor(work, isPipeline, this->end); }) {}
 
   /// The fastest that keeps the caps; null where none was found.
   const JudgedPlan *run();

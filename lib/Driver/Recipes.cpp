@@ -1,9 +1,12 @@
 // See Recipes.h.
 #include "lib/Driver/Recipes.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Pipeline/PipelineSchedule.h"
 #include <functional>
+#include <map>
 #include <set>
 
+using namespace mlir;
 using namespace tessera;
 
 namespace {
@@ -34,6 +37,21 @@ std::vector<int64_t> primesOf(int64_t number) {
 
 } // namespace
 
+// Of the batch, as it is split over data and experts.
+int64_t Recipes::samplesOfRank(const AssignOptions &recipe) const {
+  return llvm::divideCeil(samples, recipe.dp * recipe.ep);
+}
+
+// So many microbatches, or more, but not twice as many, where they are as large as each other then. What is
+// padded in each of them takes time. Never more than there are samples.
+int64_t Recipes::microbatchesNear(const AssignOptions &recipe, int64_t count) const {
+  const int64_t most = samplesOfRank(recipe);
+  for (int64_t even = count; even < std::min(2 * count, most); ++even)
+    if (most % even == 0)
+      return even;
+  return most < 2 * count ? most : count;
+}
+
 // What fits the spread of a recipe: modes of axes that it does not have are none.
 AssignOptions Recipes::usual(AssignOptions recipe) const {
   if (recipe.tp == 1 && isFree("tp-mode"))
@@ -45,8 +63,10 @@ AssignOptions Recipes::usual(AssignOptions recipe) const {
     recipe.spMode = "";
   if (recipe.pp == 1 && isFree("pp-schedule"))
     recipe.ppSchedule = "";
-  if (recipe.pp > 1 && recipe.microbatches < recipe.pp && isFree("microbatches"))
-    recipe.microbatches = 2 * recipe.pp;
+  if (isFree("microbatches"))
+    recipe.microbatches = recipe.microbatches < recipe.pp
+                              ? microbatchesNear(recipe, 2 * recipe.pp)
+                              : std::min(recipe.microbatches, samplesOfRank(recipe));
   if (recipe.dp == 1 && recipe.ep == 1 && isFree("zero"))
     recipe.zero = 0;
   return recipe;
@@ -78,6 +98,13 @@ std::vector<AssignOptions> Recipes::spreads() const {
   };
   spread(0, ranks, given);
   return list;
+}
+
+AssignOptions Recipes::spreadOf(const AssignOptions &recipe) const {
+  AssignOptions spread = given;
+  for (const Axis &axis : kAxes)
+    spread.*axis.ranks = recipe.*axis.ranks;
+  return usual(std::move(spread));
 }
 
 void Recipes::addModes(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
@@ -114,8 +141,8 @@ std::optional<AssignOptions> Recipes::inMoreMicrobatches(const AssignOptions &re
   if (!trains || !isFree("microbatches"))
     return std::nullopt;
   AssignOptions other = recipe;
-  other.microbatches *= 2;
-  return other;
+  other.microbatches = microbatchesNear(recipe, recipe.microbatches * 2);
+  return other.microbatches > recipe.microbatches ? std::optional(other) : std::nullopt;
 }
 
 std::vector<AssignOptions> Recipes::grownFrom(const AssignOptions &fewer) const {
@@ -137,12 +164,13 @@ std::vector<AssignOptions> Recipes::grownFrom(const AssignOptions &fewer) const 
 void Recipes::addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
   if (!trains || !isFree("microbatches"))
     return;
-  for (int64_t count : {recipe.microbatches * 2, recipe.microbatches / 2}) {
-    AssignOptions other = recipe;
-    other.microbatches = count;
-    if (count >= (recipe.pp > 1 ? recipe.pp : 1))
-      list.push_back(other);
-  }
+  // With fewer than stages some of these would wait all the time.
+  const int64_t least = std::min(recipe.pp, samplesOfRank(recipe));
+  for (int64_t count : {recipe.microbatches * 2, recipe.microbatches / 2})
+    if (count >= least) {
+      list.push_back(recipe);
+      list.back().microbatches = microbatchesNear(recipe, count);
+    }
 }
 
 void Recipes::addShifts(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
@@ -178,21 +206,17 @@ std::vector<AssignOptions> Recipes::neighbours(const AssignOptions &recipe) cons
   return withoutRepeats(std::move(list), {recipeText(recipe)});
 }
 
-std::vector<AssignOptions> Recipes::all(int64_t most) const {
-  std::vector<AssignOptions> list = spreads();
-  std::set<std::string> seen;
-  for (const AssignOptions &recipe : list)
-    seen.insert(recipeText(recipe));
-  for (size_t i = 0; i < list.size(); ++i) {
-    std::vector<AssignOptions> next;
-    addModes(list[i], next);
-    addMicrobatches(list[i], next);
-    for (AssignOptions &recipe : next)
-      if (recipe.microbatches <= most * std::max(recipe.pp, int64_t(1)) &&
-          seen.insert(recipeText(recipe)).second)
-        list.push_back(std::move(recipe));
-  }
-  return list;
+int64_t tessera::samplesOf(ModuleOp module) {
+  std::map<int64_t, int> count;
+  FunctionOpInterface func = nn::inferenceProgram(module);
+  for (Type type : func.getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && tensor.getRank() > 0)
+      ++count[tensor.getDimSize(0)];
+  int64_t best = 1;
+  for (auto [extent, times] : count)
+    if (times > count[best] || best == 1)
+      best = extent;
+  return best;
 }
 
 AssignOptions tessera::withoutRecipe(AssignOptions options) {

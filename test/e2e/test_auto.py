@@ -73,6 +73,13 @@ def test_a_mode_is_of_the_ranks_that_are_found(options, recipe):
     assert h.found_plans(GPT, *TRAIN, *fixed, *options.split())[0]["recipe"] == recipe
 
 
+def test_no_more_microbatches_than_samples():
+    """A rank has two samples of the eight, fewer than there are stages; three of six do not divide into four microbatches."""
+    assert "--microbatches 2" in h.found_plans(GPT, *TRAIN, "--ranks", "16", "--dp", "4", "--pp", "4")[0]["recipe"]
+    [plan] = h.found_plans(h.MODELS / "gpt2_dyn.onnx", "--bind", "batch=6", "--bind", "seq=32", *TRAIN, "--ranks", "2", "--pp", "2")
+    assert re.search("--microbatches [36]$", plan["recipe"]), plan["recipe"]
+
+
 def test_a_mode_of_an_axis_that_is_ruled_out():
     for option, axis in (("--sp-mode", "sp"), ("--tp-mode", "tp")):
         mode = "ring" if axis == "sp" else "2d"
@@ -213,14 +220,14 @@ def test_what_cannot_be_planned(tmp_path):
 
 
 def test_near_what_is_needed(tmp_path):
-    """Four times the ranks would do, and so do three; with a little more memory two. No walk by seconds leads to their eight
-    microbatches, which are looked for where nothing else fits. Far below it the first look says so."""
+    """Twice the ranks would do. No walk by seconds leads to their twelve microbatches, which are looked for where nothing else
+    fits. Far below it the first look says so."""
     kept = (h.MODELS / "gpt2_dyn.onnx", "--bind", "batch=12", "--bind", "seq=32", *TRAIN, "--offload", "none", "--recompute", "none", "--device-memory")
     result = h.tessera("plan", *kept, "2100KiB", "--auto", "--ranks", "1")
-    assert "note: 3 ranks would do: --" in result.stderr, result.stderr
-    h.checked(h.TESSERA, "plan", *kept, "2200KiB", "--auto", "--ranks", "2", "-o", tmp_path / "two.toml")
+    assert "note: 2 ranks would do: --tp 2 --microbatches 12" in result.stderr, result.stderr
+    h.checked(h.TESSERA, "plan", *kept, "2000KiB", "--auto", "--ranks", "2", "-o", tmp_path / "two.toml")
     h.checked(h.TESSERA, "compile", *kept[:-1], "--plan", tmp_path / "two.toml", "--to", "memory", "-o", tmp_path / "two.mlir")
-    assert 'device  = "2200KiB"' in (tmp_path / "two.toml").read_text()
+    assert 'device  = "2000KiB"' in (tmp_path / "two.toml").read_text()
     began = h.processor_seconds()
     h.assert_error(h.tessera("plan", *kept, "20KiB", "--auto", "--ranks", "2"), "no plan was found for 2 ranks", "the least is ")
     assert h.processor_seconds() - began < 10
