@@ -235,7 +235,9 @@ std::function<void()> TierGroup::undoOfAll() {
   };
 }
 
-LogicalResult TierGroup::fitAll() {
+LogicalResult TierGroup::fitAll(const Lessons &before) {
+  lessons = before;
+  search.lost = before.lost;
   chosen.clear();
   refused.reset();
   search.decided.clear();
@@ -249,17 +251,24 @@ LogicalResult TierGroup::fitAll() {
 }
 
 void TierGroup::fit(const Lessons &before) {
-  lessons = before;
-  search.lost = before.lost;
   choosesUpdates = search.isFree();
   std::function<void()> undo = undoOfAll();
-  hasFailed = failed(fitAll());
+  hasFailed = failed(fitAll(before));
+  auto fitAgain = [&] {
+    undo();
+    undo = undoOfAll();
+    hasFailed = failed(fitAll(before));
+  };
   if (hasFailed && choosesUpdates && !search.onHost.empty()) {
     // What one program updates on the host has no room there beside what another one has.
-    undo();
     choosesUpdates = false;
-    lessons = before;
-    hasFailed = failed(fitAll());
+    fitAgain();
+  }
+  // A program that has no room where those before it have put variables decides before them.
+  for (size_t tried = 1; hasFailed && refused && !chosen.empty() && tried < programs.size(); ++tried) {
+    auto place = llvm::find_if(programs, [&](auto &each) { return each.func == refused->func; });
+    std::rotate(programs.begin(), place, place + 1);
+    fitAgain();
   }
   lessons.lost = search.lost;
 }

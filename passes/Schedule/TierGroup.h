@@ -19,7 +19,8 @@ struct TierProgram {
 };
 
 /// Programs are fitted one after the other, the fullest first: what one decides of a variable, the next ones
-/// keep to. Groups have nothing in common but what they read, so they may be fitted at the same time.
+/// keep to. One that has no room so is fitted before them. Groups have nothing in common but what they read,
+/// so they may be fitted at the same time.
 class TierGroup {
 public:
   /// `programs`: the fullest first. `symbols`: of their module, whose variables nobody adds or takes away.
@@ -72,7 +73,7 @@ private:
   // Of a step, by how much may be tried for it.
   enum class Size { Small, Large, LargeStage };
 
-  llvm::LogicalResult fitAll();
+  llvm::LogicalResult fitAll(const Lessons &before);
   llvm::LogicalResult fit(const TierProgram &program);
   llvm::LogicalResult checkMoves(mlir::func::FuncOp func);
   std::optional<FittedProgram> faster(mlir::func::FuncOp func, std::optional<FittedProgram> fitted,
