@@ -99,8 +99,10 @@ def test_stages_are_fitted_alike_by_any_number_of_threads(tmp_path):
 
 
 def test_a_program_without_room_beside_what_others_decided(tmp_path):
-    """The last stage's 'train' puts the embedding's state on the host; what then comes up at a time for the first stage is more than without."""
-    h.assert_error(stages(tmp_path, "700MiB"), "program 'train_clipped' needs", notes="where programs that were fitted before it")
+    """The last stage's 'train' would put the embedding's state on the host; what then comes up at a time for the first stage is more than
+    without. So the first stage decides."""
+    text = stages(tmp_path, "700MiB")
+    assert isinstance(text, str), text.stderr
 
 
 @pytest.mark.parametrize("what", ["optimizer", "parameters", "activations", "optimizer,parameters"])
