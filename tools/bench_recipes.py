@@ -84,6 +84,8 @@ class Case:
             tried.update(fresh)
             before = min((verdict[1] for verdict in known.values()), default=float("inf"))
             known.update(self.judge(fresh))
+            if not known:
+                sys.exit(f"error: {self.title}: none of {len(tried)} recipes compiles; try a larger --sample")
             best = min(known, key=lambda choices: known[choices][1])
             isFaster = known[best][1] < before
             near = [each for each in self.everything if each not in tried and sum(a != b for a, b in zip(each, best)) == 1]
@@ -145,6 +147,15 @@ def main():
     parser.add_argument("--sample", type=int, default=40, help="how many recipes of each model, number of ranks and machine at first, and in each step of the walk")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if min(options.ranks, default=0) < 1:
+        parser.error("--ranks: expected whole numbers of at least 1")
+    if options.sample < 1:
+        parser.error("--sample: expected a whole number of at least 1")
+    if not all(0 < part <= 1 for part in options.caps):
+        parser.error("--caps: expected parts above 0, at most 1")
+    machines = [pathlib.Path(name) if name.endswith(".toml") else ROOT / "tools" / "machines" / f"{name}.toml" for name in options.machines]
+    for missing in (file for file in machines if not file.exists()):
+        parser.error(f"--machines: there is no {missing.name}")
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"{'model':8} {'':>3} {'machine':16} {'cap':>5} {'found':>10} {'recipe':>10} {'gain':>7}  (ms a step)")
     isBest = True
@@ -153,9 +164,8 @@ def main():
         if options.layers and model.size:
             model = dataclasses.replace(model, size=dataclasses.replace(model.size, layers=options.layers))
         path = make_model(options.folder, name, family, model)
-        for ranks, machine in itertools.product(options.ranks, options.machines):
-            file = pathlib.Path(machine) if machine.endswith(".toml") else ROOT / "tools" / "machines" / f"{machine}.toml"
-            isBest &= Case(options, path, name, model, ranks, file).rows(options.caps)
+        for ranks, machine in itertools.product(options.ranks, machines):
+            isBest &= Case(options, path, name, model, ranks, machine).rows(options.caps)
     sys.exit(0 if isBest else 1)
 
 

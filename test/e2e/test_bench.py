@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -53,3 +54,18 @@ def test_unknown_rows(tmp_path):
     assert result.returncode == 2 and "no row is called rows" in result.stderr
     result = subprocess.run(["tools/bench", "--target", "tpu"], cwd=h.ROOT, capture_output=True, text=True)
     assert result.returncode == 2 and "error: --target is 'tpu'" in result.stderr
+
+
+@pytest.mark.parametrize("options", ("--ranks 0", "--sample 0", "--caps 2", "--machines nosuch"))
+def test_wrong_options_of_recipes(options):
+    result = subprocess.run([sys.executable, h.ROOT / "tools" / "bench_recipes.py", *options.split()], capture_output=True, text=True)
+    assert result.returncode == 2 and f"error: {options.split()[0]}" in result.stderr
+
+
+def test_a_faster_recipe_fails_its_row(monkeypatch):
+    monkeypatch.syspath_prepend(h.ROOT / "tools")
+    import bench_recipes
+    case = object.__new__(bench_recipes.Case)
+    case.title = "model"
+    assert case.row("", ("--dp 2", 1.0, 1, False), 1.0, "--tp 2", "") and case.row("50%", None, float("inf"), "none", "")
+    assert not case.row("", ("--dp 2", 1.0, 1, False), 0.99, "--tp 2", "") and not case.row("50%", None, 1.0, "--tp 2", "")
