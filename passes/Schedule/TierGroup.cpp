@@ -6,6 +6,7 @@
 #include "passes/Schedule/TierRemedies.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -23,20 +24,25 @@ void tessera::forEachVariable(func::FuncOp func, const SymbolTable &symbols,
 // only while they are faster.
 std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size, double best, bool repeats,
                                                     bool withUpdates) {
+  constexpr double kForever = std::numeric_limits<double>::infinity();
+  const bool isFitted = best < kForever; // as it is
   std::vector<Sketch> sketches;
   std::optional<double> deadline;
   auto add = [&](std::optional<Repetition> repetition) {
-    sketches.push_back({repetition, search.sketch(func, withUpdates, best, deadline)});
-    double seconds = sketches.back().updates.seconds;
-    best = std::min(best, seconds);
-    return seconds;
+    bool isRough = size == Size::Small && deadline && std::isfinite(*deadline);
+    sketches.push_back({repetition, search.sketch(func, withUpdates, best, deadline), isRough});
+    const tiers::UpdateChoice &updates = sketches.back().updates;
+    best = std::min(best, updates.seconds);
+    if (withUpdates && !deadline && updates.seconds < kForever)
+      deadline = updates.deadline;
+    return updates.seconds;
   };
   // Nothing was sketched: `best` is of a fit, which a sketch is slower than.
-  double without = std::numeric_limits<double>::infinity();
-  if (withUpdates) {
+  double without = kForever;
+  if (withUpdates || !isFitted) {
     without = add(std::nullopt);
-    if (without < std::numeric_limits<double>::infinity())
-      deadline = sketches.back().updates.deadline;
+    if (!isFitted && without <= tiers::kEnough * search.alone) // hardly anything waits
+      return sketches;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
   }
@@ -66,6 +72,8 @@ std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketc
     undo = undoOf(func);
     search.repeats = repeatOperators(func, search.threads, *sketch.repetition);
   }
+  if (sketch.isRough)
+    search.updates = search.sketch(func, /*choosesUpdates=*/true, bound, std::nullopt).onHost;
   std::optional<FittedProgram> fitted = search.attempt(func, bound);
   if (fitted)
     fitted->exchange();
@@ -148,7 +156,18 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   search.updates.reset();
   search.alone = program.seconds;
   search.repeats = {};
-  std::optional<FittedProgram> fitted = search.attempt(func);
+  const bool isAbove = needed.device > search.limits.device - ahead;
+  bool repeats = search.recomputes && search.isFree() && isAbove, updates = choosesUpdates && isAbove;
+  // A small step is sketched before anything is fitted, which takes longer than all its sketches.
+  const bool sketchesFirst = (repeats || updates) && !search.any && !search.hasNvme &&
+                             !tiers::isLarge(search.trace(func, search.storageOf(func)).step);
+  std::optional<FittedProgram> fitted;
+  if (sketchesFirst) {
+    fitted = faster(func, std::nullopt, repeats, updates);
+    repeats = updates = false;
+  }
+  if (!fitted)
+    fitted = search.attempt(func);
   int64_t host = search.limits.host;
   bool needsNvme = !fitted && search.hasNvme;
   if (needsNvme && choosesUpdates && !search.onHost.empty()) {
@@ -160,8 +179,8 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
     fitted = search.attempt(func);
   }
   auto restore = llvm::make_scope_exit([&] { search.limits.host = host; });
-  bool isAbove = needed.device > search.limits.device - ahead && !(fitted && search.any);
-  bool repeats = search.recomputes && search.isFree() && isAbove, updates = choosesUpdates && isAbove;
+  if (fitted && search.any)
+    repeats = updates = false;
   // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
   if (repeats || (updates && !needsNvme))
     fitted = faster(func, std::move(fitted), repeats, updates && !needsNvme);

@@ -69,6 +69,7 @@ private:
   struct Sketch {
     std::optional<Repetition> repetition;
     tiers::UpdateChoice updates;
+    bool isRough; // its updates are those by the deadline of another one: they are chosen where it is fitted
   };
   // Of a step, by how much may be tried for it.
   enum class Size { Small, Large, LargeStage };

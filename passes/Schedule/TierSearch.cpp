@@ -232,9 +232,6 @@ tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, d
   if (tiers::leastComputing(step) >= bound)
     return {on};
   step = tiers::withTurns(step, tiers::chooseTurns(tiers::withUpdates(step, on), goal, rates));
-  // What runs again hardly changes what the host has time for, and of large steps each try takes long.
-  if (!tiers::isLarge(step))
-    deadline.reset();
   return tiers::chooseUpdates(step, goal, rates, bound, deadline);
 }
 

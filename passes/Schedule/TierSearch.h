@@ -59,8 +59,8 @@ public:
 
   /// The time of a step by plans of little effort, which nothing is written of: infinity where none was
   /// found, or where it is no shorter than `bound` whatever is chosen. With the updates that are then best on
-  /// the host, of a large step by `deadline` if it is given, or those that are decided. `deadline`: the best
-  /// without what runs again.
+  /// the host, or if it is given those by `deadline`, the best without what runs again; or those that are
+  /// decided.
   tiers::UpdateChoice sketch(mlir::func::FuncOp func, bool choosesUpdates, double bound,
                              std::optional<double> deadline);
 

@@ -275,7 +275,7 @@ UpdateChoice tessera::tiers::chooseUpdates(const Step &step, const Limits &limit
     std::vector<bool> onHost = times.until(*given);
     const double seconds = times.time(onHost).seconds;
     UpdateChoice same{std::move(onHost), seconds, *given};
-    if (seconds > kEnough * times.computing()) // something waits
+    if (isLarge(step) && seconds > kEnough * times.computing()) // something waits
       return same;
     none.seconds = times.time(none.onHost).seconds;
     return seconds < kGain * none.seconds ? same : none;

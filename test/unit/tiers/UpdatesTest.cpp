@@ -279,6 +279,9 @@ TEST(Updates, OneThatTakesTheHostTooLongIsLeftOut) {
   std::optional<Plan> onDevice = choose(step, limits, kRates);
   ASSERT_TRUE(onDevice);
   EXPECT_LT(choice.seconds, onDevice->seconds / 2);
+  // By a deadline that is given no other one is tried; none on the host is, where that is slower.
+  EXPECT_EQ(chooseUpdates(step, limits, kRates, kForever, choice.deadline).onHost, choice.onHost);
+  EXPECT_EQ(chooseUpdates(step, limits, kRates, kForever, 5000).onHost, std::vector<bool>(3));
   // Of the device alone the step takes longer than that, and no choice makes it shorter than computing.
   EXPECT_EQ(leastComputing(step), 7);
   EXPECT_EQ(chooseUpdates(step, limits, kRates, 7).onHost, std::vector<bool>(3));
