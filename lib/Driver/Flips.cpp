@@ -65,6 +65,7 @@ void Flips::compare(ArrayRef<Plan> plans) {
     each.verdict = std::move(*verdict);
     const bool fits = each.verdict.compiles && each.verdict.deviceBytes <= cap;
     each.price = {each.verdict.compiles, fits, each.verdict.seconds, each.verdict.deviceBytes};
+    each.alone = each.price;
     // What is drawn from shallow models is compiled whole, below the cap, before it is chosen.
     each.isKnown =
         !each.price.compiles ||
@@ -72,17 +73,21 @@ void Flips::compare(ArrayRef<Plan> plans) {
   }
 }
 
-// What was compared, below the cap too where that may matter; null where it was not. `bound`: what it has to
-// be better than: a cap makes no plan faster.
-const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
+// What was compared, below the cap too where that may matter; null where it was not. `than`: what it has to
+// be better than. A cap makes no plan faster; and what is slower without it and needs more is not expected to
+// be faster below it.
+const Flips::Judged *Flips::judge(const Plan &plan, const Found &than) {
   auto found = judged.find(textOf(plan));
   if (found == judged.end())
     return nullptr;
   Judged &each = found->second;
   const double whole = operators * Judge(model).work(plan);
   // Below a cap other programs than the one for training may need more, and recomputation may need less.
-  bool mayMatter = bound.fits ? each.price.seconds < bound.seconds
-                              : each.price.bytes <= cap || each.price.bytes < bound.bytes;
+  const Price &bound = than.price;
+  bool mayMatter = bound.fits
+                       ? each.price.seconds < bound.seconds &&
+                             (each.alone.seconds < than.alone.seconds || each.alone.bytes < than.alone.bytes)
+                       : each.price.bytes <= cap || each.price.bytes < bound.bytes;
   if (!each.isKnown && mayMatter && effort >= kCappedEffort * whole &&
       isTimeFor(kCappedEffort * whole / operators, plan.pipeline.has_value())) {
     effort -= kCappedEffort * whole;
@@ -109,8 +114,8 @@ bool Flips::step(Found &found, const PlanDecision &decision) {
   compare(others);
   Found best = found;
   for (Plan &plan : others)
-    if (const Judged *each = judge(plan, best.price); each && pays(each->price, best.price))
-      best = {std::move(plan), each->price, {}, found.flips + 1};
+    if (const Judged *each = judge(plan, best); each && pays(each->price, best.price))
+      best = {std::move(plan), each->price, each->alone, {}, found.flips + 1};
   bool isBetter = best.flips > found.flips;
   found = std::move(best);
   return isBetter;
@@ -126,7 +131,7 @@ bool Flips::stepTwo(Found &found, const PlanDecision &first, const PlanDecision 
     Found other = found;
     first.choose(other.plan, choice);
     if (step(other, second)) {
-      found = {std::move(other.plan), other.price, {}, found.flips + 2};
+      found = {std::move(other.plan), other.price, other.alone, {}, found.flips + 2};
       return true;
     }
   }
@@ -135,14 +140,14 @@ bool Flips::stepTwo(Found &found, const PlanDecision &first, const PlanDecision 
 
 Flips::Found Flips::improve(const Plan &start, double more) {
   effort += more;
-  Found found{start, {}, {}, 0};
-  Price none;
-  none.bytes = INT64_MAX;
+  Found found{start, {}, {}, {}, 0};
+  found.price.bytes = INT64_MAX;
   compare(start);
-  const Judged *first = judge(start, none);
+  const Judged *first = judge(start, found);
   if (!first)
     return found;
   found.price = first->price;
+  found.alone = first->alone;
   auto decisions = decisionsOf(model.module.get(), start, decided);
   auto sweep = [&] {
     bool isBetter = false;

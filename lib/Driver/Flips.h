@@ -27,6 +27,7 @@ public:
   struct Found {
     Plan plan;
     Price price;
+    Price alone;     // without caps
     Verdict verdict; // without caps, unless it fits by them alone
     /// How many decisions were made otherwise on the way.
     size_t flips = 0;
@@ -46,12 +47,12 @@ public:
 
 private:
   struct Judged {
-    Price price;
+    Price price, alone; // as in Found
     Verdict verdict;
     bool isKnown = false; // whether it fits below the cap
   };
   void compare(llvm::ArrayRef<Plan> plans);
-  const Judged *judge(const Plan &plan, const Price &bound);
+  const Judged *judge(const Plan &plan, const Found &than);
   bool step(Found &found, const PlanDecision &decision);
   bool stepTwo(Found &found, const PlanDecision &first, const PlanDecision &second);
   std::string noteOf(const Judged &own, const Judged &other, llvm::StringRef choice, size_t count) const;
