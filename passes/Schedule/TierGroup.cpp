@@ -26,10 +26,13 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
                                                     bool withUpdates) {
   constexpr double kForever = std::numeric_limits<double>::infinity();
   const bool isFitted = best < kForever; // as it is
+  // The size of what is not fitted is not known.
+  const bool isSmall =
+      size == Size::Small && (isFitted || !tiers::isLarge(search.trace(func, search.storageOf(func)).step));
   std::vector<Sketch> sketches;
   std::optional<double> deadline;
   auto add = [&](std::optional<Repetition> repetition) {
-    bool isRough = size == Size::Small && deadline && std::isfinite(*deadline);
+    bool isRough = isSmall && deadline && std::isfinite(*deadline);
     sketches.push_back({repetition, search.sketch(func, withUpdates, best, deadline), isRough});
     const tiers::UpdateChoice &updates = sketches.back().updates;
     best = std::min(best, updates.seconds);
@@ -39,9 +42,9 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
   };
   // Nothing was sketched: `best` is of a fit, which a sketch is slower than.
   double without = kForever;
-  if (withUpdates || !isFitted) {
+  if (withUpdates || (isSmall && !isFitted)) {
     without = add(std::nullopt);
-    if (!isFitted && without <= tiers::kEnough * search.alone) // hardly anything waits
+    if (isSmall && !isFitted && without <= tiers::kEnough * search.alone) // hardly anything waits
       return sketches;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
