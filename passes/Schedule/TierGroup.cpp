@@ -29,6 +29,7 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
   // The size of what is not fitted is not known.
   const bool isSmall =
       size == Size::Small && (isFitted || !tiers::isLarge(search.trace(func, search.storageOf(func)).step));
+  const bool isFirst = isSmall && !isFitted;
   std::vector<Sketch> sketches;
   std::optional<double> deadline;
   auto add = [&](std::optional<Repetition> repetition) {
@@ -42,9 +43,9 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
   };
   // Nothing was sketched: `best` is of a fit, which a sketch is slower than.
   double without = kForever;
-  if (withUpdates || (isSmall && !isFitted)) {
+  if (withUpdates || isFirst) {
     without = add(std::nullopt);
-    if (isSmall && !isFitted && without <= tiers::kEnough * search.alone) // hardly anything waits
+    if (isFirst && without <= tiers::kEnough * search.alone) // hardly anything waits
       return sketches;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
@@ -161,7 +162,7 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   search.repeats = {};
   const bool isAbove = needed.device > search.limits.device - ahead;
   bool repeats = search.recomputes && search.isFree() && isAbove, updates = choosesUpdates && isAbove;
-  // A small step is sketched before anything is fitted, which takes longer than all its sketches.
+  // To fit a small step as it is takes longer than to sketch all that may be done, and hardly ever wins.
   const bool sketchesFirst = (repeats || updates) && !search.any && !search.hasNvme &&
                              !tiers::isLarge(search.trace(func, search.storageOf(func)).step);
   std::optional<FittedProgram> fitted;
