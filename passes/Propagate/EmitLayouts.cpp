@@ -72,9 +72,8 @@ Value Propagation::Emission::valueAt(Value original, Operation *user, const Plac
   int64_t chunk = part ? part->chunk : -1;
   auto decision = decided.decisions.find(user);
   bool keepsGathered = decision != decided.decisions.end() && decision->second.keepsGathered;
-  const Zero &zero = decided.zero;
-  bool gathers = !isOfPieces && zero.regather && decided.grows(original, home, use) &&
-                 (zero.regatherAlways || !keepsGathered),
+  bool gathers =
+           !isOfPieces && decided.grows(original, home, use) && decided.zero.gathersAgain(keepsGathered),
        backward = gathers && runsBackward(user);
   for (const Copy &copy : copies[original])
     if (copy.placement == use && copy.chunk == chunk && copy.backward == backward)

@@ -15,9 +15,7 @@ Zero Zero::of(ModuleOp module) {
     zero.stage = 0;
   if (auto axes = dist::kZeroAxes.of(module))
     zero.axes = dist::AxisList(axes.getAxes());
-  dist::When regather = dist::whenOf(dist::kRegather, module);
-  zero.regather = regather != dist::When::Never;
-  zero.regatherAlways = regather == dist::When::Always;
+  zero.regather = dist::whenOf(dist::kRegather, module);
   return zero;
 }
 

@@ -16,13 +16,15 @@ struct Zero {
   dist::AxisList axes;
   /// Whether a step gathers a parameter once for all that reads it, as stages 1 and 2 do: an update changes
   /// pieces in place, which are gathered where the next step needs them, beside its other work.
-  bool gathersOnce() const { return stage < 3 || !regather; }
+  bool gathersOnce() const { return stage < 3 || regather == dist::When::Never; }
+  /// Whether the backward gathers again what the forward gathered of a value; `keeps`: the value's pattern
+  /// would keep it.
+  bool gathersAgain(bool keeps) const {
+    return regather == dist::When::Always || (regather == dist::When::Auto && !keeps);
+  }
   /// Whether the variable is stored in pieces: what an update changes, or under stage 3 any parameter.
   bool stores(nn::VariableOp variable) const;
-  /// Whether the backward gathers again what the forward gathered.
-  bool regather = true;
-  /// Also what a pattern would keep.
-  bool regatherAlways = false;
+  dist::When regather = dist::When::Auto;
 
   static Zero of(mlir::ModuleOp module);
   /// Flat storage of a value that is laid out so, over those of the axes that do not split it. One element is
