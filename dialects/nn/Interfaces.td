@@ -140,10 +140,6 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let methods = [InterfaceMethod<"Whether operand `operand` keeps f32: it is small or looked up in, and "
                                  "rounding it would show in everything.",
                                  "bool", "keepsWide", (ins "unsigned":$operand)>,
-                 InterfaceMethod<
-                     "Whether elements of the result are elements of operand `operand` or zero, so "
-                     "that it may as well be converted as the result.",
-                     "bool", "copies", (ins "unsigned":$operand), "", [{ return false; }]>,
   ];
 }
 

@@ -27,8 +27,8 @@ namespace {
 constexpr double kWorthwhile = 0.05;
 // A bucket of flat storage holds whole tensors together that would else be whole one after another: at most
 // one in so many parts of all of them. Fewer of what is gathered for the forward and again for the
-// backward: of 16 layers a third of one.
-constexpr int64_t kFewest = 16, kFewestAhead = 100;
+// backward: of 16 layers a quarter of one.
+constexpr int64_t kFewest = 16, kFewestAhead = 128;
 
 int64_t sizeOf(dist::CollectiveOp op) { return dist::bytesOf(op.getSource().getType()); }
 

@@ -26,18 +26,6 @@ def VerifyPipeline : Pass<"tessera-verify-pipeline", "::mlir::ModuleOp"> {
   }];
 }
 
-def NarrowTables : Pass<"tessera-narrow-tables", "::mlir::ModuleOp"> {
-  let summary = "Converts tables of which pieces are stored before they are gathered";
-  let description = [{
-    Requires: `tessera-partition`. Where rows of a table are looked up and then converted to a type of fewer
-    bytes, a rank's piece of the table is converted in their place, and gathered so; once with what reads the
-    converted table otherwise (the last product of a model with tied embeddings), unless that is gathered again
-    for the backward. No number is another one. Gradients still add up in the wide type.
-  }];
-  let statistics = [Statistic<"numTables", "tables", "tables converted before they are gathered">];
-  let dependentDialects = ["::tessera::nn::NNDialect"];
-}
-
 def SplitClipping : Pass<"tessera-split-clipping", "::mlir::ModuleOp"> {
   let summary = "Gives clipping by norm a program of its own";
   let description = [{

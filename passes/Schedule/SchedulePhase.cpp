@@ -40,8 +40,7 @@ struct KeepTrainingPass : PassWrapper<KeepTrainingPass, OperationPass<ModuleOp>>
 std::unique_ptr<Pass> tessera::createKeepTraining() { return std::make_unique<KeepTrainingPass>(); }
 
 void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
-  pm.addPass(createNarrowTables());
-  // Before others: a pipeline's schedule says what runs when; all else moves within its steps.
+  // First: a pipeline's schedule says what runs when; all else moves within its steps.
   EmitPipelineOptions emit;
   emit.turns = options.turns;
   pm.addPass(createEmitPipeline(emit));

@@ -83,7 +83,6 @@ std::optional<double> GatherOp::getBytesRead() {
   return bytesOf(getIds().getType()) + bytesOf(getResult().getType());
 }
 bool GatherOp::keepsWide(unsigned operand) { return operand == 0; }
-bool GatherOp::copies(unsigned operand) { return operand == 0; }
 FailureOr<SmallVector<Value>> GatherOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgEmitter e(builder, getLoc());
   Words w(shapeOf(operands[1]).size(), shapeOf(operands[0]).size() - 1);

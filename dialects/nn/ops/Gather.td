@@ -1,9 +1,8 @@
 // Table look-up and its gradient.
-def NN_GatherOp : NN_Op<"gather",
-                        !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library,
-                                    [DeclareOpInterfaceMethods<PrecisionOpInterface, ["copies"]>,
-                                     NN_Work<"Gather", part = 1>]),
-                        ["expandLocal"]> {
+def NN_GatherOp
+    : NN_Op<"gather",
+            !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision, [NN_Work<"Gather", part = 1>]),
+            ["expandLocal"]> {
   let summary = "result[i.., h..] = table[ids[i..], h..]";
   let description = [{
     Rows outside [start, start + rows) are zero; `start` (0) is the first row that a local table holds. Rule

@@ -9,7 +9,7 @@ nn.variable @y : tensor<6xf32> {role = "parameter", trained = true}
 nn.variable @large : tensor<65536xf32> {role = "parameter", trained = true}
 nn.variable @huge : tensor<2097152xf32> {role = "parameter", trained = true}
 
-// A sixteenth of these, a hundredth of what is stored, is less than any of them.
+// A sixteenth of these, a 128th of what is stored, is less than any of them.
 // FEW-NOT: dist.pack
 
 // Gradients that are scattered: 3 elements of a block begin at 0, 32 at 64 bytes.
@@ -124,7 +124,7 @@ func.func @rewritten(%zy: tensor<6xf32>, %zx: tensor<64xf32>, %none: tensor<f32>
 }
 
 // What is gathered once for the forward and the backward loses little by being there early, so a sixteenth of all counts; where there is no
-// backward it does, and a hundredth.
+// backward it does, and a 128th.
 // FEW-LABEL: func.func @once
 // FEW: dist.pack %{{.*}}, %{{.*}} : tensor<3xf32>, tensor<6xf32>
 // FEW-LABEL: func.func @forward
