@@ -20,16 +20,26 @@ void tessera::forEachVariable(func::FuncOp func, const SymbolTable &symbols,
   });
 }
 
+TierGroup::Size TierGroup::sizeOf(func::FuncOp func) {
+  if (!tiers::isLarge(search.trace(func, search.storageOf(func)).step))
+    return Size::Small;
+  return dist::kStage.isOn(func) ? Size::LargeStage : Size::Large;
+}
+
+// Seconds that no step has to be faster than.
+double TierGroup::enoughFor(func::FuncOp func) const {
+  if (search.any)
+    return std::numeric_limits<double>::infinity();
+  return dist::kStage.isOn(func) ? lessons.slowest[nn::isTraining(func)] : 0;
+}
+
 // All that could be faster than `best`, the fastest first. In large steps more quarters of a price are tried
 // only while they are faster.
 std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size, double best, bool repeats,
                                                     bool withUpdates) {
   constexpr double kForever = std::numeric_limits<double>::infinity();
-  const bool isFitted = best < kForever; // as it is
-  // The size of what is not fitted is not known.
-  const bool isSmall =
-      size == Size::Small && (isFitted || !tiers::isLarge(search.trace(func, search.storageOf(func)).step));
-  const bool isFirst = isSmall && !isFitted;
+  const bool isFitted = best < kForever, // as it is
+      isSmall = size == Size::Small, isFirst = isSmall && !isFitted;
   std::vector<Sketch> sketches;
   std::optional<double> deadline;
   auto add = [&](std::optional<Repetition> repetition) {
@@ -56,9 +66,9 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
       before = without, price = repetition.price;
     double seconds = add(repetition);
     bool isSlower = seconds >= std::exchange(before, seconds);
-    return size != Size::Small && isSlower ? TryNext::NextPrice : TryNext::MoreQuarters;
+    return isFitted && !isSmall && isSlower ? TryNext::NextPrice : TryNext::MoreQuarters;
   };
-  if (repeats && size == Size::LargeStage)
+  if (repeats && isFitted && size == Size::LargeStage)
     forEachRepetition(func, search.threads, sketch, {4});
   else if (repeats)
     forEachRepetition(func, search.threads, sketch);
@@ -68,7 +78,7 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
 }
 
 // Fits it, if it takes less than `bound` seconds, and undoes that.
-std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketch &sketch, double bound) {
+Attempt TierGroup::fitSketch(func::FuncOp func, const Sketch &sketch, double bound) {
   std::function<void()> undo = [] {};
   search.repeats = {};
   search.updates = sketch.updates.onHost;
@@ -78,26 +88,25 @@ std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketc
   }
   if (sketch.isRough)
     search.updates = search.sketch(func, /*choosesUpdates=*/true, bound, std::nullopt).onHost;
-  std::optional<FittedProgram> fitted = search.attempt(func, bound);
-  if (fitted)
-    fitted->exchange();
+  Attempt made = search.attempt(func, bound);
+  if (made.fitted)
+    made.fitted->exchange();
   undo();
-  return fitted;
+  return made;
 }
 
 // The fastest of what was fitted, where it was, and of running more and more operators again and updating
 // more and more on the host, each with its transfers. Both at once, for what the host takes over makes
 // running again needless, and what runs again leaves the links time.
-std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<FittedProgram> fitted,
-                                               bool repeats, bool withUpdates) {
+std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, Size size,
+                                               std::optional<FittedProgram> fitted, bool repeats,
+                                               bool withUpdates) {
   constexpr int kFitted = 3;      // of the sketches, but of a large stage one
   constexpr double kClose = 1.03; // to the fastest sketch
   auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
   double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
   // A try takes seconds, and there are dozens of such programs.
-  bool isLarge = fitted && tiers::isLarge(fitted->placed.step),
-       isLargeStage = isLarge && dist::kStage.isOn(func);
-  Size size = isLargeStage ? Size::LargeStage : isLarge ? Size::Large : Size::Small;
+  const bool isLargeStage = fitted && size == Size::LargeStage;
   // Hardly anything waits, or no other stage waits for this one.
   if (best <= tiers::kEnough * search.alone || (isLargeStage && best <= search.limits.enough))
     return fitted;
@@ -117,11 +126,11 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<
     // stages.
     if (isHopeless && winner && (sketch.repetition || isLargeStage))
       continue;
-    std::optional<FittedProgram> other = fitSketch(func, sketch, best);
-    count += other || search.isSlower;
-    if (other) {
-      best = secondsOf(*other);
-      winner = std::move(other);
+    Attempt other = fitSketch(func, sketch, best);
+    count += other.fitted || other.isSlower;
+    if (other.fitted) {
+      best = secondsOf(*other.fitted);
+      winner = std::move(other.fitted);
     }
   }
   search.repeats = {};
@@ -151,10 +160,7 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   func::FuncOp func = program.func;
   int64_t ahead = receivedAhead(func);
   const tiers::Limits needed = program.needed(search);
-  double &slowest = lessons.slowest[nn::isTraining(func)];
-  search.limits.enough = search.any                ? std::numeric_limits<double>::infinity()
-                         : dist::kStage.isOn(func) ? slowest
-                                                   : 0;
+  search.limits.enough = enoughFor(func);
   if (failed(checkMoves(func)))
     return failure();
   search.updates.reset();
@@ -162,16 +168,15 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   search.repeats = {};
   const bool isAbove = needed.device > search.limits.device - ahead;
   bool repeats = search.recomputes && search.isFree() && isAbove, updates = choosesUpdates && isAbove;
-  // To fit a small step as it is takes longer than to sketch all that may be done, and hardly ever wins.
-  const bool sketchesFirst = (repeats || updates) && !search.any && !search.hasNvme &&
-                             !tiers::isLarge(search.trace(func, search.storageOf(func)).step);
+  const Size size = repeats || updates ? sizeOf(func) : Size::Small;
   std::optional<FittedProgram> fitted;
-  if (sketchesFirst) {
-    fitted = faster(func, std::nullopt, repeats, updates);
+  // To fit a small step as it is takes longer than to sketch all that may be done, and hardly ever wins.
+  if ((repeats || updates) && size == Size::Small && !search.any && !search.hasNvme) {
+    fitted = faster(func, size, std::nullopt, repeats, updates);
     repeats = updates = false;
   }
   if (!fitted)
-    fitted = search.attempt(func);
+    fitted = search.attempt(func).fitted;
   int64_t host = search.limits.host;
   bool needsNvme = !fitted && search.hasNvme;
   if (needsNvme && choosesUpdates && !search.onHost.empty()) {
@@ -180,23 +185,24 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   }
   if (needsNvme) { // what the host has no room for goes further down: see ChooseNvme.cpp
     search.limits.host = INT64_MAX;
-    fitted = search.attempt(func);
+    fitted = search.attempt(func).fitted;
   }
   auto restore = llvm::make_scope_exit([&] { search.limits.host = host; });
   if (fitted && search.any)
     repeats = updates = false;
   // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
   if (repeats || (updates && !needsNvme))
-    fitted = faster(func, std::move(fitted), repeats, updates && !needsNvme);
+    fitted = faster(func, size, std::move(fitted), repeats, updates && !needsNvme);
   if (!fitted && needsNvme) { // it is the device that has no room
     search.limits.host = host;
     if (updates)
-      fitted = faster(func, std::nullopt, repeats, /*withUpdates=*/true);
+      fitted = faster(func, size, std::nullopt, repeats, /*withUpdates=*/true);
   }
   if (!fitted) {
     refused = {func, needed};
     return failure();
   }
+  double &slowest = lessons.slowest[nn::isTraining(func)];
   slowest = std::max(slowest, fitted->placed.plan.seconds);
   bool isChanged = !fitted->placed.plan.moves.empty() || fitted->repeats.operators;
   chosen.push_back(

@@ -71,17 +71,19 @@ private:
     tiers::UpdateChoice updates;
     bool isRough; // its updates are those by the deadline of another one: they are chosen where it is fitted
   };
-  // Of a step, by how much may be tried for it.
+  // Of a step as it is given, by how much may be tried for it once it has been fitted.
   enum class Size { Small, Large, LargeStage };
 
   llvm::LogicalResult fitAll(const Lessons &before);
   llvm::LogicalResult fit(const TierProgram &program);
   llvm::LogicalResult checkMoves(mlir::func::FuncOp func);
-  std::optional<FittedProgram> faster(mlir::func::FuncOp func, std::optional<FittedProgram> fitted,
+  Size sizeOf(mlir::func::FuncOp func);
+  double enoughFor(mlir::func::FuncOp func) const;
+  std::optional<FittedProgram> faster(mlir::func::FuncOp func, Size size, std::optional<FittedProgram> fitted,
                                       bool repeats, bool withUpdates);
   std::vector<Sketch> sketchAll(mlir::func::FuncOp func, Size size, double best, bool repeats,
                                 bool withUpdates);
-  std::optional<FittedProgram> fitSketch(mlir::func::FuncOp func, const Sketch &sketch, double bound);
+  Attempt fitSketch(mlir::func::FuncOp func, const Sketch &sketch, double bound);
   void decide(mlir::func::FuncOp func);
   std::function<void()> undoOfAll();
 

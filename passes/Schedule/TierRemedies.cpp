@@ -20,7 +20,7 @@ public:
     auto before = std::tuple(search.limits, search.offload, search.places);
     change();
     search.updates.reset();
-    std::optional<FittedProgram> fitted = search.attempt(func);
+    std::optional<FittedProgram> fitted = search.attempt(func).fitted;
     search.updates.reset();
     std::tie(search.limits, search.offload, search.places) = before;
     if (!fitted)

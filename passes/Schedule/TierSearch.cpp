@@ -149,8 +149,7 @@ std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &pla
   return text;
 }
 
-std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, double bound) {
-  isSlower = false;
+Attempt TierSearch::attempt(func::FuncOp func, double bound) {
   constexpr int kAttempts = 8, kParts = 1 << (kAttempts - 2); // of the way to the least
   constexpr double kLittle = 0.02;                            // of the effort, where any will do
   int64_t cap = limits.device - receivedAhead(func);          // of the arena
@@ -188,9 +187,10 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, double bound
       turns = all;
       continue;
     }
-    isSlower = plan && plan->seconds >= bound;
-    if (!plan || isSlower)
+    if (!plan)
       break;
+    if (plan->seconds >= bound)
+      return {std::nullopt, /*isSlower=*/true};
     std::string summary = describe(traced, *plan);
     PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);
     placed.repeated = repeats.names;
@@ -202,7 +202,7 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, double bound
     tiers::Limits have = peaks(written);
     if (isBelow(have)) {
       lost = isLarge ? cap - goal.device : lost;
-      return FittedProgram{std::move(summary), std::move(placed), repeats, std::move(exchange)};
+      return {FittedProgram{std::move(summary), std::move(placed), repeats, std::move(exchange)}};
     }
     exchange();
     if (given)
@@ -216,7 +216,7 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, double bound
     if (goal.device == tried.device && goal.host == tried.host) // the same plan again
       break;
   }
-  return std::nullopt;
+  return {};
 }
 
 tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, double bound,

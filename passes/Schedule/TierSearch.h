@@ -20,6 +20,12 @@ struct FittedProgram {
   std::function<void()> exchange;
 };
 
+/// What became of a program: it fits, or it does not for no plan was found, or one that takes too long.
+struct Attempt {
+  std::optional<FittedProgram> fitted;
+  bool isSlower = false; ///< that a plan takes too long is why it does not
+};
+
 /// What may be chosen for the programs of a module, what has been for those before the one at hand, and
 /// attempts at that one.
 class TierSearch {
@@ -52,10 +58,8 @@ public:
   /// Moves until the program has the peaks that it may have. Packing loses something, now more and now less:
   /// the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
   /// there is, twice as large each time. Updates on the host are those of `updates`, else what is decided.
-  /// Given up (`isSlower`) where a plan takes `bound` seconds: one of a smaller cap takes no less.
-  std::optional<FittedProgram> attempt(mlir::func::FuncOp func,
-                                       double bound = std::numeric_limits<double>::infinity());
-  bool isSlower = false;
+  /// Given up where a plan takes `bound` seconds: one of a smaller cap takes no less.
+  Attempt attempt(mlir::func::FuncOp func, double bound = std::numeric_limits<double>::infinity());
 
   /// The time of a step by plans of little effort, which nothing is written of: infinity where none was
   /// found, or where it is no shorter than `bound` whatever is chosen. With the updates that are then best on
