@@ -24,6 +24,7 @@ struct Zero {
   }
   /// Whether the variable is stored in pieces: what an update changes, or under stage 3 any parameter.
   bool stores(nn::VariableOp variable) const;
+  /// When the backward gathers again: `auto` leaves it to the pattern of the value.
   dist::When regather = dist::When::Auto;
 
   static Zero of(mlir::ModuleOp module);

@@ -38,8 +38,8 @@ double TierGroup::enoughFor(func::FuncOp func) const {
 std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size, double best, bool repeats,
                                                     bool withUpdates) {
   constexpr double kForever = std::numeric_limits<double>::infinity();
-  const bool isFitted = best < kForever, // as it is
-      isSmall = size == Size::Small, isFirst = isSmall && !isFitted;
+  const bool isFitted = best < kForever; // as it is
+  const bool isSmall = size == Size::Small, isFirst = isSmall && !isFitted;
   std::vector<Sketch> sketches;
   std::optional<double> deadline;
   auto add = [&](std::optional<Repetition> repetition) {

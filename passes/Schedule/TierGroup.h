@@ -71,7 +71,8 @@ private:
     tiers::UpdateChoice updates;
     bool isRough; // its updates are those by the deadline of another one: they are chosen where it is fitted
   };
-  // Of a step as it is given, by how much may be tried for it once it has been fitted.
+  // Of a step as it is given. Small ones are sketched before anything is fitted; for what is large and has
+  // been fitted less is tried, of a stage of a pipeline least.
   enum class Size { Small, Large, LargeStage };
 
   llvm::LogicalResult fitAll(const Lessons &before);

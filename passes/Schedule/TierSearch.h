@@ -20,10 +20,10 @@ struct FittedProgram {
   std::function<void()> exchange;
 };
 
-/// What became of a program: it fits, or it does not for no plan was found, or one that takes too long.
+/// What became of a program that was to fit.
 struct Attempt {
-  std::optional<FittedProgram> fitted;
-  bool isSlower = false; ///< that a plan takes too long is why it does not
+  std::optional<FittedProgram> fitted; ///< none: no plan was found, or one that takes too long
+  bool isSlower = false;               ///< the latter
 };
 
 /// What may be chosen for the programs of a module, what has been for those before the one at hand, and
