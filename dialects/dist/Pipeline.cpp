@@ -33,6 +33,13 @@ void setMicrobatches(ModuleOp module, int64_t count) {
   kMicro.set(module, Builder(module.getContext()).getI64IntegerAttr(count));
 }
 
+bool readsMicro(Operation *op) {
+  return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
+    auto axes = dyn_cast<AxesAttr>(attr.getValue());
+    return axes && llvm::any_of(axes.getAxes(), [](const AxisRef &a) { return a.name == kMicroAxis; });
+  });
+}
+
 std::optional<Pipeline> Pipeline::of(ModuleOp module) {
   PipelineAttr attr = kPipeline.of(module);
   if (!attr)

@@ -15,6 +15,8 @@ std::optional<rt::Shards> shardsOf(mlir::ModuleOp module);
 /// The number of these that a step is of: all, but for a batch that grows with the ranks.
 int64_t microbatchTurns(mlir::ModuleOp module);
 void setMicrobatches(mlir::ModuleOp module, int64_t count);
+/// Whether the operator itself depends on which microbatch runs: an attribute of it names the axis "micro".
+bool readsMicro(mlir::Operation *op);
 
 /// The module's pipeline, in the attribute `dist.pipeline`: chunk c of the model is on stage `stages[c]`,
 /// which is a coordinate on mesh axis `axis`.

@@ -3,6 +3,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
+#include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "passes/Memory/VariablePlaces.h"
 #include <numeric>
@@ -91,6 +92,27 @@ static int64_t reducedTo(Value value) {
   return op && rt::collectiveTraits(op.getKind()).yieldsAtRoot() ? *op.getSpec().root : -1;
 }
 
+// The sum of a loop that the value continues and can be in place of: the last term is added behind the loop.
+Value Storage::sumBefore(Value value) {
+  Operation *def = value.getDefiningOp();
+  auto isSum = [&](int64_t operand) {
+    Value sum = operand < 0 ? Value() : def->getOperand(operand);
+    return sum && sum.getDefiningOp<dist::LoopOp>() && sum.hasOneUse() && sum.getType() == value.getType();
+  };
+  if (auto apply = dyn_cast<exec::ApplyOp>(def)) {
+    auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(apply.getKernel()) : func::FuncOp();
+    if (auto pairs = kernel ? exec::kInPlace.of(kernel) : ArrayAttr())
+      for (auto pair : pairs.getAsRange<DenseI64ArrayAttr>())
+        if (def->getResult(pair[1]) == value && isSum(pair[0]))
+          return def->getOperand(pair[0]);
+  } else if (const nn::LibraryCall *call = callOf(def)) {
+    auto number = cast<OpResult>(value).getResultNumber();
+    if (int64_t from = number < call->inPlace.size() ? call->inPlace[number] : -1; isSum(from))
+      return def->getOperand(from);
+  }
+  return {};
+}
+
 void Storage::findPlaces(func::FuncOp func) {
   func.walk([&](dist::PackOp pack) {
     if (pack.getBlocks() > 1)
@@ -98,8 +120,12 @@ void Storage::findPlaces(func::FuncOp func) {
     SmallVector<int64_t> offsets = dist::packOffsets(pack.getSources().getTypes());
     for (auto [source, offset] : llvm::zip(pack.getSources(), offsets)) {
       Value value = viewed(source);
-      if (Operation *def = value.getDefiningOp(); def && def->getBlock() == pack->getBlock())
-        places.try_emplace(value, Place{pack, offset});
+      Operation *def = value.getDefiningOp();
+      if (!def || def->getBlock() != pack->getBlock() ||
+          !places.try_emplace(value, Place{pack, offset}).second)
+        continue;
+      if (Value sum = sumBefore(value))
+        places.try_emplace(sum, Place{pack, offset});
     }
   });
   func.walk([&](exec::OwnOp own) {

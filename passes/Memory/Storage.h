@@ -78,6 +78,7 @@ private:
   struct Place {
     mlir::Operation *pack;
     int64_t offset;
+    bool operator==(const Place &) const = default;
   };
 
   // Storage.cpp
@@ -93,6 +94,11 @@ private:
   void bind(mlir::Value value, int buffer);
   int part(int whole, int64_t offset, int64_t bytes);
   bool hasPlace(mlir::Value value) const { return places.contains(value); }
+  bool isMadeInPlaceOf(mlir::Value value, mlir::Value operand) const {
+    auto it = places.find(value), other = places.find(operand);
+    return it != places.end() && other != places.end() && it->second == other->second;
+  }
+  mlir::Value sumBefore(mlir::Value value);
   void extend(int buffer, int64_t end);
   bool diesAt(mlir::Value value, mlir::Operation *op) const;
   bool isCarriedOnBy(mlir::Value value, mlir::Operation *op, mlir::Value result) const;

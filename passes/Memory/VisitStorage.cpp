@@ -68,11 +68,12 @@ std::optional<std::pair<int, int>> Storage::kernelInPlace(exec::ApplyOp op, func
     bool shared = llvm::any_of(op.getOperands(), [&](Value other) {
       return other != operand && isa<RankedTensorType>(other.getType()) && of(other) == of(operand);
     });
-    if (!once || shared || hasPlace(result) ||
+    bool isPlaced = isMadeInPlaceOf(result, operand);
+    if (!once || shared || (hasPlace(result) && !isPlaced) ||
         dist::bytesOf(operand.getType()) != dist::bytesOf(result.getType()))
       continue;
     std::pair<int, int> found(pair[0], pair[1]);
-    if (isCarriedOnBy(operand, op, result))
+    if (isPlaced || isCarriedOnBy(operand, op, result))
       return found;
     if (!first && diesAt(operand, op))
       first = found;
@@ -107,7 +108,8 @@ void Storage::visitLibrary(Operation &op, const nn::LibraryCall &call) {
     // The update of a variable happens in it, when nothing reads the old value afterwards.
     nn::VariableOp variable = updatedBy(result);
     bool updatesIt = variable && list[of(operand)].variable == variable && liveness.lastUse(operand) <= at;
-    if (updatesIt || diesAt(operand, &op) || isCarriedOnBy(operand, &op, result))
+    if (updatesIt || diesAt(operand, &op) || isCarriedOnBy(operand, &op, result) ||
+        isMadeInPlaceOf(result, operand))
       takeOver(result, of(operand));
     else
       define(result);

@@ -1,20 +1,12 @@
 #include "passes/Partition/MicroLoop.h"
 #include "dialects/dist/Attributes.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace tessera;
-
-// Whether the operator itself depends on which microbatch runs.
-static bool readsMicro(Operation *op) {
-  return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
-    auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
-    return axes &&
-           llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });
-  });
-}
 
 namespace {
 /// When an operator runs: before the first microbatch, in each, after the last.
@@ -29,8 +21,8 @@ static FailureOr<Stages> stagesOf(Block &block) {
   for (Operation &op : block) {
     // What is gathered is not kept for all microbatches.
     bool reads =
-        readsMicro(&op) || llvm::any_of(op.getOperands(), [&](Value v) { return varies.contains(v); });
-    Stage stage = readsMicro(&op) || dist::kGather.isOn(&op) ? Body : Before;
+        dist::readsMicro(&op) || llvm::any_of(op.getOperands(), [&](Value v) { return varies.contains(v); });
+    Stage stage = dist::readsMicro(&op) || dist::kGather.isOn(&op) ? Body : Before;
     for (Value operand : op.getOperands())
       stage = std::max(stage, stages.lookup(operand));
     if (reads && !isa<dist::AccumulateOp>(op))

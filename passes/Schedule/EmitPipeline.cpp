@@ -22,15 +22,6 @@ using dist::PipelineWork;
 
 namespace {
 
-// Whether the operator itself depends on which microbatch runs.
-bool readsMicro(Operation *op) {
-  return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
-    auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
-    return axes &&
-           llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });
-  });
-}
-
 // A sum over microbatches, whose terms come one after the other, in a tree.
 class TreeSum {
 public:
@@ -108,7 +99,7 @@ void StageEmitter::classify() {
     }
     auto part = PipelinePart::of(&op);
     bool after = part && part->work == PipelineWork::Update, inStep = false,
-         micro = readsMicro(&op) || isa<dist::RecvOp>(op), gathered = dist::kGather.isOn(&op);
+         micro = dist::readsMicro(&op) || isa<dist::RecvOp>(op), gathered = dist::kGather.isOn(&op);
     if (auto receive = dyn_cast<dist::RecvOp>(op))
       receives[receive.getChannel()] = &op;
     if (auto send = dyn_cast<dist::SendOp>(op))

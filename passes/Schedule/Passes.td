@@ -56,6 +56,23 @@ def FoldEpilogues : Pass<"tessera-fold-epilogues", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tessera::nn::NNDialect"];
 }
 
+def PeelLoops : Pass<"tessera-peel-loops", "::mlir::ModuleOp"> {
+  let summary = "Takes the last turn out of a loop over microbatches whose sums are reduced behind it";
+  let description = [{
+    Requires: kernels, so that the turn computes what it did in the loop, to the bit. Where the collectives
+    that need a sum of a loop take at least a hundredth of the loop's time, by the module's machine, its last
+    turn stands behind it instead: a sum is whole as soon as its last term is, and its collective can be under
+    way beside the rest of the backward. Not where a turn cannot be told which it is (`dist.mask_padding`,
+    `dist.valid`), nor in a program that needs more of the device than it may have: values of two copies of a
+    body are more to place, and their transfers take longer than these collectives.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces and the time of work">];
+  let statistics = [Statistic<"numPeeled", "peeled", "loops that have a turn less">];
+  let dependentDialects = ["::tessera::dist::DistDialect"];
+}
+
 def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
   let summary = "Orders operators by list scheduling for the least memory";
   let description = [{

@@ -65,6 +65,10 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   pm.addPass(createFormKernels(form));
   pm.addPass(createLowerKernels());
   pm.addPass(std::make_unique<DescribeKernelsPass>(options.describeKernels));
+  PeelLoopsOptions peel;
+  peel.target = options.target;
+  peel.threads = options.threads;
+  pm.addPass(createPeelLoops(peel));
   ChooseOrderOptions order;
   order.target = options.target;
   order.threads = options.threads;
