@@ -242,6 +242,20 @@ bool Propagation::isLazy(nn::AccOp acc, const Placement &at) {
   return staysPartial(acc, at, {home, decision, isDeferred});
 }
 
+// Whether the gradient of what was made of a parameter is added to others of it.
+static bool meetsOthers(nn::AccOp acc) {
+  Value value = acc.getResult();
+  while (value.hasOneUse()) {
+    Operation *user = *value.user_begin();
+    if (auto next = dyn_cast<nn::AccOp>(user))
+      return next.getTerms().size() > 1;
+    if (!nn::kGradOf.isOn(user) || user->getNumResults() != 1)
+      return false;
+    value = user->getResult(0);
+  }
+  return false;
+}
+
 LogicalResult Propagation::decideAcc(nn::AccOp acc) {
   Value result = acc.getResult();
   Placement home = whole(result);
@@ -255,9 +269,12 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
       home = storageOf(parameter, home);
   } else if (isFree(*primal)) {
     // The reduction is the parameter's business: stay as computed where all terms agree. But each microbatch
-    // has the same primal, so that the gradient is taken once, of the sum over them.
+    // has the same primal, so that the gradient is taken once, of the sum over them; unless that is to be
+    // added to what each microbatch has (a table that is looked up in and converted for a product): one sum
+    // over microbatches and one reduction for both.
     home = agree ? raw : raw.withoutPartial();
-    llvm::erase_if(home.partial, [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
+    if (!meetsOthers(acc))
+      llvm::erase_if(home.partial, [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
   } else {
     home = homes.lookup(*primal).withoutPartial();
     if (agree && !raw.partial.empty() && raw.atoms == home.atoms && isLazy(acc, raw))
