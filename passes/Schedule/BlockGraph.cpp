@@ -111,7 +111,18 @@ private:
       return unpack.getSource();
     if (auto own = dyn_cast<exec::OwnOp>(op))
       return own.getSources().front();
+    if (auto apply = dyn_cast<exec::ApplyOp>(op); apply && apply.getAdds() && apply.getNumResults() == 1)
+      for (Value operand : op->getOperands())
+        if (isLoopSum(operand) && operand.hasOneUse() && operand.getType() == op->getResult(0).getType())
+          return operand;
     return {};
+  }
+
+  // Whether the value is what a loop has added up so far, or altogether.
+  static bool isLoopSum(Value value) {
+    auto carried = dyn_cast<BlockArgument>(value);
+    return carried ? isa<dist::LoopOp>(carried.getOwner()->getParentOp())
+                   : isa_and_nonnull<dist::LoopOp>(value.getDefiningOp());
   }
 
   void operands(int i) {

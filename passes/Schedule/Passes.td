@@ -76,11 +76,11 @@ def PeelLoops : Pass<"tessera-peel-loops", "::mlir::ModuleOp"> {
 def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
   let summary = "Orders operators by list scheduling for the least memory";
   let description = [{
-    Operators that allocate nothing (updates in place, scalars, all-reduces) run as soon as they can. Of the
-    others the one that frees the most bytes beyond those that it allocates runs next, where one does; else
-    the first in program order. This rule for bytes is left out where it does not lower the peak, as
-    `passes/Memory/Storage.h` has it. Runs before collectives are split: it decides the bound that packing
-    then meets. Reads and writes of a variable keep their order.
+    Operators that allocate nothing (updates in place, additions to a loop's sum, scalars, all-reduces) run as
+    soon as they can. Of the others the one that frees the most bytes beyond those that it allocates runs
+    next, where one does; else the first in program order. This rule for bytes is left out where it does not
+    lower the peak, as `passes/Memory/Storage.h` has it. Runs before collectives are split: it decides the
+    bound that packing then meets. Reads and writes of a variable keep their order.
 
     Before that, what is computed from variables and constants alone moves to its first reader, and the
     backward gets conversions of variables of its own where that lowers the peak by one percent.

@@ -107,3 +107,20 @@ def test_zero_in_buckets(tmp_path, stage, most):
         shapes = [shape for k, _, shape in found if k == kind]
         exact = sum(int(np.prod(shape)) for shape in shapes) * 4 * sends
         assert len(shapes) >= 27 and exact <= sent[kind]["bytes"] <= exact + 64 * len(shapes)
+
+
+@pytest.mark.parametrize("more", [(), ("--microbatches", "2"), ("--dtype", "bf16"), ("--microbatches", "2", "--dtype", "bf16")])
+def test_a_tied_table_is_reduced_once(more):
+    """What the look-up and the product add to it is added first, also where the product's is that of a converted table."""
+    assert [shape for kind, _, shape in collectives("gpt2", "train", ("--dp", "2", *more)) if shape == (160, 64)] == [(160, 64)]
+
+
+@pytest.mark.parametrize("zero,reduction", [("0", "all_reduce"), ("1", "reduce_scatter")])
+def test_sums_over_microbatches_are_reduced_beside_the_last_backward(zero, reduction):
+    """Its turn stands behind the loop; at least half of its backward's products come when a reduction has started."""
+    text = h.checked(h.TESSERA, "compile", h.ROOT / "python/gpt_bytes.onnx", "--dp", "2", "--zero", zero, "--microbatches", "4", "--train", "adamw", "--to", "schedule").stdout
+    loop, turn = text.split("func.func @train(")[1].split("func.func @")[0].split("dist.yield")
+    assert "dist.loop times 3" in loop and f"dist.collective {reduction}" not in loop and f"dist.collective_start {reduction}" not in loop
+    products = lambda part: len(re.findall(r"nn\.(?:fused_)?contract\b[^\n]*nn\.grad_of", part))
+    before, behind = re.split(rf"dist\.collective(?:_start)? +{reduction}", turn, maxsplit=1)
+    assert products(behind) >= products(before) and products(behind) >= 8
