@@ -210,7 +210,7 @@ Value StageEmitter::valueAfter(Value value) {
 void StageEmitter::emitAfter() {
   dist::StepOp::create(b, func.getLoc(), PipelineWork::Update, 0, 0);
   waitForAll();
-  for (auto [result, sum] : sums)
+  for (const auto &[result, sum] : sums)
     whole.map(result, sum.value());
   for (Operation &op : old) {
     if (when.lookup(&op) != When::After && !op.hasTrait<OpTrait::IsTerminator>())
