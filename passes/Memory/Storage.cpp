@@ -97,7 +97,8 @@ Value Storage::sumBefore(Value value) {
   Operation *def = value.getDefiningOp();
   auto isSum = [&](int64_t operand) {
     Value sum = operand < 0 ? Value() : def->getOperand(operand);
-    return sum && sum.getDefiningOp<dist::LoopOp>() && sum.hasOneUse() && sum.getType() == value.getType();
+    return sum && sum.getDefiningOp<dist::LoopOp>() && sum.getParentBlock() == def->getBlock() &&
+           sum.hasOneUse() && sum.getType() == value.getType();
   };
   if (auto apply = dyn_cast<exec::ApplyOp>(def)) {
     auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(apply.getKernel()) : func::FuncOp();

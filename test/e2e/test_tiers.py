@@ -213,7 +213,7 @@ def test_in_each_turn(tmp_path, options):
 
 
 def test_explained_by_turns():
-    result = h.checked(h.TESSERA, "explain", h.MODELS / "gpt2.onnx", *LOOPED, "--device-memory", int(1.1 * least_possible("gpt2", "1", *LOOPED)), *ALONE)
+    result = h.checked(h.TESSERA, "explain", h.MODELS / "gpt2.onnx", *LOOPED, "--device-memory", int(1.05 * least_possible("gpt2", "1", *LOOPED)), *ALONE)
     assert "comes up in each of 4 turns of the loop, and is on the host when one begins and when it ends" in result.stdout
     assert re.search(r"host, in each of 4 turns down in .* us, up in .* us;", result.stdout)
 
