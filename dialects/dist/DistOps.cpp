@@ -98,7 +98,17 @@ static LogicalResult shorten(Operation *op, int64_t split, int64_t ranks, SmallV
 
 //===--- local operators ---------------------------------------------------------------===//
 
+/// As many steps as there are axes to go along.
+static LogicalResult verifyShift(Operation *op, AxesAttr axes, std::optional<ArrayRef<int64_t>> shift) {
+  if (!shift || shift->size() == axes.getAxes().size())
+    return success();
+  return op->emitOpError("has a shift along ")
+         << shift->size() << " axes; expected " << axes.getAxes().size() << ", one each";
+}
+
 LogicalResult SliceOp::verify() {
+  if (failed(verifyShift(*this, getAxes(), getShift())))
+    return failure();
   SmallVector<int64_t> after(getShape());
   if (failed(shorten(*this, getSplit(), product(getAxes().getAxes()), after)))
     return failure();
@@ -141,8 +151,10 @@ LogicalResult MaskPaddingOp::verify() {
 LogicalResult BlockStartOp::verify() {
   if (int64_t(getBlock()) < 1)
     return emitOpError("has a block of ") << int64_t(getBlock()) << "; expected at least 1";
-  return success();
+  return verifyShift(*this, getAxes(), getShift());
 }
+
+LogicalResult ValidOp::verify() { return verifyShift(*this, getAxes(), getShift()); }
 
 LogicalResult LogicalIndexOp::verify() {
   int64_t size = getSize(), padded = getPadded(), blocks = product(getAxes().getAxes());

@@ -98,6 +98,7 @@ def Dist_ValidOp : Dist_Op<"valid", [Pure]> {
       OptionalAttr<DenseI64ArrayAttr>:$shift);
   let results = (outs I64:$result);
   let assemblyFormat = "`over` $axes `block` $block `size` $size attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {

@@ -94,6 +94,7 @@ private:
   void bind(mlir::Value value, int buffer);
   int part(int whole, int64_t offset, int64_t bytes);
   bool hasPlace(mlir::Value value) const { return places.contains(value); }
+  // Whether both have one place: the value continues a sum there (sumBefore).
   bool isMadeInPlaceOf(mlir::Value value, mlir::Value operand) const {
     auto it = places.find(value), other = places.find(operand);
     return it != places.end() && other != places.end() && it->second == other->second;

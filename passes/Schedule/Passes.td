@@ -62,8 +62,8 @@ def PeelLoops : Pass<"tessera-peel-loops", "::mlir::ModuleOp"> {
     Requires: kernels, so that the turn computes what it did in the loop, to the bit. Where the collectives
     that need a sum of a loop take at least a hundredth of the loop's time, by the module's machine, its last
     turn stands behind it instead: a sum is whole as soon as its last term is, and its collective can be under
-    way beside the rest of the backward. Not where a turn cannot be told which it is (`dist.mask_padding`,
-    `dist.valid`), nor in a program that needs more of the device than it may have: values of two copies of a
+    way beside the rest of the backward. Not where a turn cannot be told which it is (`dist.mask_padding`
+    over "micro"), nor in a program that needs more of the device than it may have: values of two copies of a
     body are more to place, and their transfers take longer than these collectives.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,

@@ -10,6 +10,7 @@
 #include "passes/Memory/VariablePlaces.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/TierTrace.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_PEELLOOPS
@@ -55,10 +56,10 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
       return llvm::all_of(axes.getAxes(), [&](const auto &axis) { return !isMicro(axis) || divides(axis); });
     };
     auto check = [&](Operation *op) {
-      auto slice = dyn_cast<dist::SliceOp>(op);
-      auto start = dyn_cast<dist::BlockStartOp>(op);
-      bool isTold =
-          !dist::readsMicro(op) || (slice && canTell(slice.getAxes())) || (start && canTell(start.getAxes()));
+      bool isTold = llvm::TypeSwitch<Operation *, bool>(op)
+                        .Case<dist::SliceOp, dist::BlockStartOp, dist::ValidOp>(
+                            [&](auto each) { return canTell(each.getAxes()); })
+                        .Default([](Operation *other) { return !dist::readsMicro(other); });
       return isTold ? WalkResult::advance() : WalkResult::interrupt();
     };
     return loop.getTimes() > 1 && !loop.getBody()->walk(check).wasInterrupted();
@@ -66,6 +67,8 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
 
   // Outside of a loop the coordinate on the axis "micro" is 0: shifts it to that of the microbatch.
   template <typename Op> static void shift(Op op, int64_t microbatch, int64_t microbatches) {
+    if (!dist::readsMicro(op))
+      return;
     SmallVector<int64_t> shift(op.getAxes().getAxes().size());
     if (auto given = op.getShift())
       llvm::copy(*given, shift.begin());
@@ -88,12 +91,8 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
     map.map(loop.getCarried(), loop.getResults());
     for (Operation &op : loop.getBody()->without_terminator())
       b.clone(op, map)->walk([&](Operation *clone) {
-        if (!dist::readsMicro(clone))
-          return;
-        if (auto slice = dyn_cast<dist::SliceOp>(clone))
-          shift(slice, microbatch, microbatches);
-        else
-          shift(cast<dist::BlockStartOp>(clone), microbatch, microbatches);
+        llvm::TypeSwitch<Operation *>(clone).Case<dist::SliceOp, dist::BlockStartOp, dist::ValidOp>(
+            [&](auto each) { shift(each, microbatch, microbatches); });
       });
     Operation *yield = loop.getBody()->getTerminator();
     for (OpOperand *use : uses)

@@ -478,3 +478,27 @@ module attributes {dist.machine = "a100"} {}
 // expected-error@+2 {{failed to parse Dist_CollectiveKindAttr parameter}}
 // expected-error@+1 {{expected a kind of collective: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, permute}}
 func.func private @f() attributes {x = #dist.kind<all_sort>}
+
+// -----
+
+func.func @slice_shift(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has a shift along 2 axes; expected 1, one each}}
+  %0 = dist.slice %x over <"a"=2> shape [4] split 0 {shift = array<i64: 1, 1>} : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @block_start_shift() {
+  // expected-error@+1 {{has a shift along 1 axes; expected 2, one each}}
+  %0 = dist.block_start over <"a"=2 "b"=2> block 2 {shift = array<i64: 1>} : i64
+  return
+}
+
+// -----
+
+func.func @valid_shift() {
+  // expected-error@+1 {{has a shift along 0 axes; expected 1, one each}}
+  %0 = dist.valid over <"a"=2> block 2 size 3 {shift = array<i64>} : i64
+  return
+}
