@@ -171,35 +171,50 @@ private:
       }
   }
 
-  // Nothing moves from one step of a pipeline to another.
+  // Nothing moves from one step of a pipeline to another. What follows the last one may run beside it, but not
+  // before its last message, which another stage waits for.
   void steps() {
-    int barrier = kNone, begin = 0;
+    int begin = kNone, first = 0, message = kNone;
     for (int i = 0; i < graph.size(); ++i) {
-      bool isStep = isa<dist::StepOp>(graph.nodes[i].op);
-      if (barrier != kNone)
-        graph.nodes[barrier].after.push_back(i);
-      if (!isStep)
+      Operation *op = graph.nodes[i].op;
+      follow(begin, i);
+      if (graph.ending != kNone) {
+        follow(message, i);
+        if (dist::readsMicro(op))
+          follow(graph.ending, i);
+      } else if (isa<dist::SendStartOp>(op)) {
+        message = i;
+      }
+      if (!isa<dist::StepOp>(op))
         continue;
-      for (int before = begin; before < i; ++before)
-        graph.nodes[before].after.push_back(i);
-      barrier = i;
-      begin = i + 1;
+      for (int before = first; before < i; ++before)
+        follow(before, i);
+      first = i + 1;
+      (graph.beginsStep(i) ? begin : graph.ending) = i;
     }
   }
 
-  // Messages to other stages, sums over all stages, and whatever else has effects, keep their order.
+  // Messages to other stages, sums over all stages, and whatever else has effects, keep their order. But what
+  // is sent waits for nothing, and may be on its way before something else is received.
   void effects() {
-    int last = kNone;
+    int last = kNone, sent = kNone;
     for (int i = 0; i < graph.size(); ++i) {
       Operation *op = graph.nodes[i].op;
       if (!dist::kStageSum.isOn(op) &&
           (isMemoryEffectFree(op) ||
            isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op)))
         continue;
-      if (last != kNone)
-        graph.nodes[last].after.push_back(i);
-      last = i;
+      const bool isSend = isa<dist::SendStartOp>(op);
+      follow(sent, i);
+      if (!isSend)
+        follow(last, i);
+      (isSend ? sent : last) = i;
     }
+  }
+
+  void follow(int before, int node) {
+    if (before != kNone)
+      graph.nodes[before].after.push_back(node);
   }
 
   BlockGraph &graph;
@@ -240,6 +255,11 @@ void BlockGraph::findAllocatingSlices() {
       if (--open[before] == 0)
         ready.push_back(before);
   }
+}
+
+bool BlockGraph::beginsStep(int node) const {
+  auto step = dyn_cast<dist::StepOp>(nodes[node].op);
+  return step && step.getWork() != dist::PipelineWork::Update;
 }
 
 bool BlockGraph::usersAllocate(int node) const {

@@ -27,11 +27,13 @@ public:
   /// of what is sent and pieces without their padding. What does not (updates, norms, outputs) may run late:
   /// only its operands stay live longer.
   bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
+  /// Whether the node begins a step of a pipeline: nothing moves across it.
+  bool beginsStep(int node) const;
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;
 
-  /// An order by list scheduling: nodes that allocate nothing as early as they can; then, outside of
-  /// pipelines, collectives that nothing waits for and that free what they allocate: scattered gradients, to
+  /// An order by list scheduling: nodes that allocate nothing as early as they can; then, but for the steps of
+  /// a pipeline, collectives that nothing waits for and that free what they allocate: scattered gradients, to
   /// which it leaves more work to be under way beside; else, if `greedy`, the one with the smallest
   /// difference of bytes allocated and bytes freed, if that is below zero; else the first in program order.
   std::vector<int> listSchedule(bool greedy) const;
@@ -61,6 +63,7 @@ private:
 
   mlir::Block &block;
   std::vector<Node> nodes;
+  int ending = -1; // which ends a pipeline's last step
   std::vector<Storage> storages;
   llvm::DenseMap<mlir::Operation *, int> index;
 };

@@ -1,4 +1,5 @@
 // Orders of a block's operators: see BlockGraph.h.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Dist.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "llvm/ADT/STLExtras.h"
@@ -13,7 +14,8 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   for (size_t s = 0; s < storages.size(); ++s)
     readers[s] = storages[s].readers;
   std::set<int> light, heavy; // ready nodes that allocate nothing, and others
-  std::set<int> sent;         // of these the collectives that free what they allocate, and nothing waits for
+  std::set<int> waiting;      // for other stages, behind the steps of a pipeline
+  std::set<int> sent;         // of the heavy ones the collectives that free what they allocate, and nothing waits for
   // Bytes allocated less those freed, of every node by now, and the heavy ones by it.
   std::vector<int64_t> change(size());
   std::set<std::pair<int64_t, int>> byChange;
@@ -23,11 +25,10 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
     for (int s : nodes[i].reads)
       readersOf[s].push_back(i);
   }
-  // In the last step of a pipeline they would hold up the message to the stage before.
-  const bool hasSteps = !block.getOps<dist::StepOp>().empty();
   auto enter = [&](int i) {
     byChange.insert({change[i], i});
-    if (!hasSteps && change[i] <= 0 && isa<dist::CollectiveOp>(nodes[i].op) && !usersAllocate(i))
+    // In a step of a pipeline they would hold up the message to the stage before.
+    if (i > ending && change[i] <= 0 && isa<dist::CollectiveOp>(nodes[i].op) && !usersAllocate(i))
       sent.insert(i);
   };
   auto isLastReader = [&](int i, int s) {
@@ -42,20 +43,23 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
     if (readers[s] == 1)
       isLastReader(readersOf[s].front(), s);
   auto release = [&](int i) {
-    (nodes[i].allocated == 0 ? light : heavy).insert(i);
-    if (nodes[i].allocated != 0)
+    if (i > ending && (isa<dist::RecvOp>(nodes[i].op) || dist::kStageSum.isOn(nodes[i].op)))
+      waiting.insert(i);
+    else if (nodes[i].allocated == 0)
+      light.insert(i);
+    else if (heavy.insert(i).second)
       enter(i);
   };
   for (int i = 0; i < size(); ++i)
     if (before[i] == 0)
       release(i);
   std::vector<bool> done(size());
-  while (!light.empty() || !heavy.empty()) {
-    std::set<int> &from = light.empty() ? heavy : light;
+  while (!light.empty() || !heavy.empty() || !waiting.empty()) {
+    std::set<int> &from = !light.empty() ? light : !heavy.empty() ? heavy : waiting;
     int chosen = *from.begin();
     if (light.empty() && !sent.empty())
       chosen = *sent.begin();
-    else if (light.empty() && greedy && byChange.begin()->first < 0)
+    else if (light.empty() && !heavy.empty() && greedy && byChange.begin()->first < 0)
       chosen = byChange.begin()->second;
     from.erase(chosen);
     sent.erase(chosen);

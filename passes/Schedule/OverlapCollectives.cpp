@@ -76,8 +76,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     };
     unsigned started = 0;
     for (auto [start, wait] : collectives.drop_front(index + 1)) {
-      if (llvm::any_of(llvm::seq(node, std::max(node, start)),
-                       [&](int i) { return isa<dist::StepOp>(graph.op(i)); }))
+      if (llvm::any_of(llvm::seq(node, std::max(node, start)), [&](int i) { return graph.beginsStep(i); }))
         return last;
       if (!isIndependent(start))
         continue;
