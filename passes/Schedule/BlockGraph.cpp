@@ -171,8 +171,8 @@ private:
       }
   }
 
-  // Nothing moves from one step of a pipeline to another. What follows the last one may run beside it, but not
-  // before its last message, which another stage waits for.
+  // Nothing moves from one step of a pipeline to another. What follows the last one may run beside it, but
+  // not before its last message, which another stage waits for.
   void steps() {
     int begin = kNone, first = 0, message = kNone;
     for (int i = 0; i < graph.size(); ++i) {

@@ -32,10 +32,11 @@ public:
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;
 
-  /// An order by list scheduling: nodes that allocate nothing as early as they can; then, but for the steps of
-  /// a pipeline, collectives that nothing waits for and that free what they allocate: scattered gradients, to
-  /// which it leaves more work to be under way beside; else, if `greedy`, the one with the smallest
+  /// An order by list scheduling: nodes that allocate nothing as early as they can; then, but for the steps
+  /// of a pipeline, collectives that nothing waits for and that free what they allocate: scattered gradients,
+  /// to which it leaves more work to be under way beside; else, if `greedy`, the one with the smallest
   /// difference of bytes allocated and bytes freed, if that is below zero; else the first in program order.
+  /// What waits for other stages behind the steps of a pipeline comes when there is no more work.
   std::vector<int> listSchedule(bool greedy) const;
   /// The topological order nearest to program order. `preferred` are further edges (a, b): b comes after a,
   /// unless nothing else can run.

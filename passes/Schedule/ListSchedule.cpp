@@ -14,8 +14,8 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   for (size_t s = 0; s < storages.size(); ++s)
     readers[s] = storages[s].readers;
   std::set<int> light, heavy; // ready nodes that allocate nothing, and others
-  std::set<int> waiting;      // for other stages, behind the steps of a pipeline
-  std::set<int> sent;         // of the heavy ones the collectives that free what they allocate, and nothing waits for
+  std::set<int> sent;         // of these the collectives that free what they allocate, and nothing waits for
+  std::set<int> waiting;      // ready but for other stages of a pipeline, behind its steps
   // Bytes allocated less those freed, of every node by now, and the heavy ones by it.
   std::vector<int64_t> change(size());
   std::set<std::pair<int64_t, int>> byChange;
@@ -57,9 +57,9 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   while (!light.empty() || !heavy.empty() || !waiting.empty()) {
     std::set<int> &from = !light.empty() ? light : !heavy.empty() ? heavy : waiting;
     int chosen = *from.begin();
-    if (light.empty() && !sent.empty())
+    if (&from == &heavy && !sent.empty())
       chosen = *sent.begin();
-    else if (light.empty() && !heavy.empty() && greedy && byChange.begin()->first < 0)
+    else if (&from == &heavy && greedy && byChange.begin()->first < 0)
       chosen = byChange.begin()->second;
     from.erase(chosen);
     sent.erase(chosen);

@@ -100,6 +100,66 @@ func.func @steps(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
   return %p, %q : tensor<64xf32>, tensor<64xf32>
 }
 
+// What follows the last step runs beside it where it can: a sum is reduced and written before the step is done.
+// CHECK-LABEL: func.func @beside_the_last_step
+// CHECK: dist.step backward
+// CHECK: %[[R:.*]] = dist.collective all_reduce %arg0
+// CHECK: nn.assign @w, %[[R]]
+// CHECK: nn.exp
+// CHECK: dist.step update
+func.func @beside_the_last_step(%sum: tensor<64x64xf32>, %x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  dist.step forward chunk 0 micro 0
+  dist.step backward chunk 0 micro 0
+  %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  dist.step update chunk 0 micro 0
+  %r = dist.collective all_reduce %sum over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w, %r : tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// But not before the last step's message, which another stage waits for, and not what is of a microbatch.
+// CHECK-LABEL: func.func @behind_the_message
+// CHECK: dist.step backward
+// CHECK: dist.send_start
+// CHECK: dist.collective all_reduce
+// CHECK: nn.log
+// CHECK: dist.step update
+// CHECK: dist.slice
+func.func @behind_the_message(%sum: tensor<64x64xf32>, %x: tensor<64x64xf32>, %rows: tensor<2xf32>)
+    -> (tensor<64x64xf32>, tensor<1xf32>) {
+  dist.step backward chunk 0 micro 1
+  %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %token = dist.send_start %y to 0 channel 1 : tensor<64x64xf32> -> !dist.token<tensor<64x64xf32>>
+  %z = nn.log %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  dist.step update chunk 0 micro 0
+  dist.send_wait %token : !dist.token<tensor<64x64xf32>>
+  %r = dist.collective all_reduce %sum over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w, %r : tensor<64x64xf32>
+  %s = dist.slice %rows over <"micro"=2> shape [2] split 0 : tensor<2xf32> -> tensor<1xf32>
+  return %z, %s : tensor<64x64xf32>, tensor<1xf32>
+}
+
+// Behind the last step a stage sends before it receives, and waits for others when there is no more work.
+// CHECK-LABEL: func.func @waits_last
+// CHECK: dist.step update
+// CHECK: dist.send_start
+// CHECK: nn.exp
+// CHECK: dist.recv
+// CHECK: nn.sum_squares
+// CHECK: dist.collective all_reduce
+func.func @waits_last(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %loss: tensor<f32>)
+    -> (tensor<f32>, tensor<f32>, tensor<64x64xf32>) {
+  dist.step backward chunk 0 micro 0
+  dist.step update chunk 0 micro 0
+  %received = dist.recv from 1 channel 0 : tensor<64x64xf32>
+  %l = dist.collective all_reduce %loss over <"pipe"=2> shape [] reduce sum {dist.stage_sum = 0 : i64} : tensor<f32> -> tensor<f32>
+  %token = dist.send_start %x to 1 channel 1 : tensor<64x64xf32> -> !dist.token<tensor<64x64xf32>>
+  %z = nn.exp %y : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  dist.send_wait %token : !dist.token<tensor<64x64xf32>>
+  %n = nn.sum_squares %received : (tensor<64x64xf32>) -> tensor<f32>
+  return %l, %n, %z : tensor<f32>, tensor<f32>, tensor<64x64xf32>
+}
+
 // What all stages of a pipeline do together keeps its order.
 // CHECK-LABEL: func.func @over_stages
 // CHECK: dist.collective all_reduce %arg1
