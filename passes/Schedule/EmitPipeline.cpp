@@ -55,10 +55,11 @@ public:
 
 private:
   LogicalResult checkSums();
-  // When an operator runs: before the first microbatch, in steps of its part, once a microbatch before its
-  // first use, after the last.
-  enum class When { Before, Step, Use, After };
+  // When an operator runs: before the first microbatch, once before its first use, in steps of its part, once
+  // a microbatch before its first use, after the last.
+  enum class When { Before, First, Step, Use, After };
   void classify();
+  void emitShared();
   void emitStep(size_t place);
   void emitIn(Operation *op, IRMapping &map);
   Value valueIn(Value value, IRMapping &map);
@@ -99,7 +100,8 @@ void StageEmitter::classify() {
     }
     auto part = PipelinePart::of(&op);
     bool after = part && part->work == PipelineWork::Update, inStep = false,
-         micro = dist::readsMicro(&op) || isa<dist::RecvOp>(op), gathered = dist::kGather.isOn(&op);
+         micro = dist::readsMicro(&op) || isa<dist::RecvOp>(op), gathered = dist::kGather.isOn(&op),
+         collected = isa<dist::CollectiveOp>(op);
     if (auto receive = dyn_cast<dist::RecvOp>(op))
       receives[receive.getChannel()] = &op;
     if (auto send = dyn_cast<dist::SendOp>(op))
@@ -110,6 +112,7 @@ void StageEmitter::classify() {
         inStep |= when.lookup(def) == When::Step;
         micro |= varies.contains(def);
         gathered |= briefly.contains(def);
+        collected |= when.lookup(def) == When::First;
       }
     if (micro)
       varies.insert(&op);
@@ -118,6 +121,7 @@ void StageEmitter::classify() {
     when[&op] = after                         ? When::After
                 : part                        ? When::Step
                 : micro || gathered || inStep ? When::Use
+                : collected                   ? When::First
                                               : When::Before;
   }
 }
@@ -134,6 +138,8 @@ Value StageEmitter::valueIn(Value value, IRMapping &map) {
     return map.lookup(value);
   if (Operation *def = value.getDefiningOp(); def && when.lookup(def) == When::Use)
     emitIn(def, map);
+  else if (def && when.lookup(def) == When::First && !whole.contains(value))
+    emitIn(def, whole);
   Value found = map.lookupOrDefault(whole.lookupOrDefault(value));
   if (Operation *def = found.getDefiningOp(); def && def->getBlock() == &old && succeeded(ok))
     ok = def->emitOpError("is computed in a later step of the schedule than one that uses it; another "
@@ -145,6 +151,14 @@ void StageEmitter::emitIn(Operation *op, IRMapping &map) {
   for (Value operand : op->getOperands())
     map.map(operand, valueIn(operand, map));
   b.clone(*op, map);
+}
+
+// What all microbatches share and have to send for, as far as nobody has needed it yet.
+void StageEmitter::emitShared() {
+  for (Operation &op : old)
+    if (when.lookup(&op) == When::First &&
+        llvm::none_of(op.getResults(), [&](Value result) { return whole.contains(result); }))
+      emitIn(&op, whole);
 }
 
 void StageEmitter::send(dist::SendOp op, int64_t micro, Value value) {
@@ -248,8 +262,16 @@ LogicalResult StageEmitter::run() {
   for (Operation &op : old)
     if (when.lookup(&op) == When::Before && !op.hasTrait<OpTrait::IsTerminator>())
       b.clone(op, whole);
-  for (size_t place = 0; place < steps.size(); ++place)
+  // A first step that receives something leaves time for what is sent for; another one need not wait for all
+  // of it.
+  const bool waits = steps.empty() || !messages.stages[stage].receives.front().empty();
+  if (waits)
+    emitShared();
+  for (size_t place = 0; place < steps.size(); ++place) {
     emitStep(place);
+    if (place == 0 && !waits)
+      emitShared();
+  }
   if (succeeded(ok))
     emitAfter();
   if (failed(ok)) {
