@@ -33,10 +33,10 @@ double TierGroup::enoughFor(func::FuncOp func) const {
   return dist::kStage.isOn(func) ? lessons.slowest[nn::isTraining(func)] : 0;
 }
 
-// All that could be faster than `best`, the fastest first. In large steps more quarters of a price are tried
-// only while they are faster.
+// All that could be faster than `best`, the fastest first; of a small step that hardly waits as it is that
+// alone, unless `all`. In large steps more quarters of a price are tried only while they are faster.
 std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size, double best, bool repeats,
-                                                    bool withUpdates) {
+                                                    bool withUpdates, bool all) {
   constexpr double kForever = std::numeric_limits<double>::infinity();
   const bool isFitted = best < kForever; // as it is
   const bool isSmall = size == Size::Small, isFirst = isSmall && !isFitted;
@@ -55,7 +55,7 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
   double without = kForever;
   if (withUpdates || isFirst) {
     without = add(std::nullopt);
-    if (isFirst && without <= tiers::kEnough * search.alone) // hardly anything waits
+    if (isFirst && !all && without <= tiers::kEnough * search.alone)
       return sketches;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
@@ -112,27 +112,33 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, Size size,
     return fitted;
   if (fitted)
     fitted->exchange();
-  std::vector<Sketch> sketches = sketchAll(func, size, best, repeats, withUpdates);
-  double close = kClose * (sketches.empty() ? best : std::min(best, sketches.front().updates.seconds));
   std::optional<FittedProgram> winner = std::move(fitted);
-  int count = 0;
-  for (const Sketch &sketch : sketches) {
-    // No plan of it was found, with little effort. Of recipes that are compared that is enough.
-    bool isUnlikely = sketch.updates.seconds == std::numeric_limits<double>::infinity();
-    if (isUnlikely && (winner || !search.advises))
-      continue;
-    bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
-    // The sketch without repetition is always tried, so that none is slower with it; but not of large
-    // stages.
-    if (isHopeless && winner && (sketch.repetition || isLargeStage))
-      continue;
-    Attempt other = fitSketch(func, sketch, best);
-    count += other.fitted || other.isSlower;
-    if (other.fitted) {
-      best = secondsOf(*other.fitted);
-      winner = std::move(other.fitted);
+  auto fitFastest = [&](ArrayRef<Sketch> sketches) {
+    double close = kClose * (sketches.empty() ? best : std::min(best, sketches.front().updates.seconds));
+    int count = 0;
+    for (const Sketch &sketch : sketches) {
+      // No plan of it was found, with little effort. Of recipes that are compared that is enough.
+      bool isUnlikely = sketch.updates.seconds == std::numeric_limits<double>::infinity();
+      if (isUnlikely && (winner || !search.advises))
+        continue;
+      bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
+      // The sketch without repetition is always tried, so that none is slower with it; but not of large
+      // stages.
+      if (isHopeless && winner && (sketch.repetition || isLargeStage))
+        continue;
+      Attempt other = fitSketch(func, sketch, best);
+      count += other.fitted || other.isSlower;
+      if (other.fitted) {
+        best = secondsOf(*other.fitted);
+        winner = std::move(other.fitted);
+      }
     }
-  }
+  };
+  std::vector<Sketch> sketches = sketchAll(func, size, best, repeats, withUpdates, /*all=*/false);
+  fitFastest(sketches);
+  // Nothing had to leave, but what packing loses is too much.
+  if (!winner && sketches.size() == 1 && !sketches.front().repetition)
+    fitFastest(sketchAll(func, size, best, repeats, withUpdates, /*all=*/true));
   search.repeats = {};
   search.updates.reset();
   if (winner)

@@ -16,7 +16,7 @@ MESHES = {
 }
 MODELS = ("gpt_bytes", "gpt2", "bert", "llama", "vit", "t5", "mixtral", "resnet", "gpt2_dropout")
 CASES = [(variant, mesh) for variant in MODELS for mesh in MESHES]
-SAMPLE = {("gpt_bytes", "1"), ("gpt2", "micro2"), ("t5", "tp2"), ("bert", "dp2zero3"), ("llama", "bf16"), ("gpt2", "pp2"), ("resnet", "1"), ("vit", "pp2")}
+SAMPLE = {("gpt_bytes", "1"), ("gpt2", "micro2"), ("t5", "tp2"), ("bert", "dp2zero3"), ("llama", "bf16"), ("gpt2", "pp2"), ("resnet", "1"), ("vit", "pp2"), ("vit", "dp2zero3")}
 
 
 def file_of(variant):
