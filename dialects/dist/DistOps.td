@@ -373,8 +373,8 @@ def Dist_AccumulateOp : Dist_Op<"accumulate", [Pure, AllTypesMatch<["term", "res
 def Dist_StepOp : Dist_Op<"step"> {
   let summary = "begins a step of a pipeline schedule: one microbatch through one chunk, one way";
   let description = [{
-    What follows, up to the next one, has `micro` as its coordinate on the axis `"micro"`. Nothing moves
-    across it. `work` is `forward`, `backward`, `weight` or `update`, which ends the last step.
+    Up to the next one `micro` is the coordinate on the axis `"micro"`. Nothing moves across it, but from
+    behind `update`, which ends the last step. `work` is `forward`, `backward`, `weight` or `update`.
   }];
   let arguments = (ins Dist_PipelineWorkAttr:$work, I64Attr:$chunk, I64Attr:$micro);
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
