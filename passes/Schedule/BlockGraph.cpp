@@ -171,20 +171,27 @@ private:
       }
   }
 
-  // Nothing moves from one step of a pipeline to another. What follows the last one may run beside it, but
-  // not before its last message, which another stage waits for.
+  // Nothing moves from one step of a pipeline to another. What follows the last one may run beside it where
+  // it uses what that computes: neither before what that receives nor before its last message is on its way,
+  // for which other stages wait.
   void steps() {
-    int begin = kNone, first = 0, message = kNone;
+    int begin = kNone, first = 0, message = kNone, last = graph.size() - 1;
+    while (last >= 0 && !graph.beginsStep(last))
+      --last;
+    std::vector<bool> usesLast(graph.size()); // of what follows the last step
     for (int i = 0; i < graph.size(); ++i) {
       Operation *op = graph.nodes[i].op;
       follow(begin, i);
       if (graph.ending != kNone) {
         follow(message, i);
-        if (dist::readsMicro(op))
+        if (!usesLast[i] || dist::readsMicro(op))
           follow(graph.ending, i);
       } else if (isa<dist::SendStartOp>(op)) {
         message = i;
       }
+      if (i > last && (graph.ending == kNone || usesLast[i]))
+        for (int user : graph.nodes[i].users)
+          usesLast[user] = true;
       if (!isa<dist::StepOp>(op))
         continue;
       for (int before = first; before < i; ++before)

@@ -29,6 +29,8 @@ public:
   bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
   /// Whether the node begins a step of a pipeline: nothing moves across it.
   bool beginsStep(int node) const;
+  /// The node that ends the last step of a pipeline; -1 where there is none.
+  int endOfSteps() const { return ending; }
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;
 
@@ -64,7 +66,7 @@ private:
 
   mlir::Block &block;
   std::vector<Node> nodes;
-  int ending = -1; // which ends a pipeline's last step
+  int ending = -1; // see endOfSteps
   std::vector<Storage> storages;
   llvm::DenseMap<mlir::Operation *, int> index;
 };

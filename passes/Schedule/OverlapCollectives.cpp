@@ -109,9 +109,15 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
             {graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
     }
     std::vector<std::pair<int, int>> later;
-    for (auto [i, pair] : llvm::enumerate(deferrable))
-      if (int place = placeOf(graph, deferrable, i, lastWork); place > pair.second)
+    for (auto [i, pair] : llvm::enumerate(deferrable)) {
+      int place = placeOf(graph, deferrable, i, lastWork);
+      // What is reduced in place, which a wait would not free, holds up no step of a pipeline.
+      if (dist::collectiveOf(graph.op(pair.second)->getResult(0)).getKind() ==
+          dist::CollectiveKind::AllReduce)
+        place = std::max(place, graph.endOfSteps());
+      if (place > pair.second)
         later.push_back({place, pair.second});
+    }
     graph.apply(graph.topologicalOrder(later));
     // All are found before one is moved: a move makes the block forget the order of its operators.
     SmallVector<Operation *> deadlines =

@@ -100,21 +100,27 @@ func.func @steps(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
   return %p, %q : tensor<64xf32>, tensor<64xf32>
 }
 
-// What follows the last step runs beside it where it can: a sum is reduced and written before the step is done.
+// What follows the last step runs beside it where it uses what that computes: a sum is reduced and written before the step is done; what was
+// there before would only hold up what the step receives.
 // CHECK-LABEL: func.func @beside_the_last_step
 // CHECK: dist.step backward
-// CHECK: %[[R:.*]] = dist.collective all_reduce %arg0
-// CHECK: nn.assign @w, %[[R]]
-// CHECK: nn.exp
-// CHECK: dist.step update
+// CHECK: %[[Y:.*]] = nn.exp
+// CHECK-NEXT: %[[R:.*]] = dist.collective all_reduce %[[Y]]
+// CHECK-NEXT: nn.assign @w, %[[R]]
+// CHECK-NEXT: nn.log
+// CHECK-NEXT: dist.step update
+// CHECK-NEXT: dist.collective all_reduce %arg0
 func.func @beside_the_last_step(%sum: tensor<64x64xf32>, %x: tensor<64x64xf32>) -> tensor<64x64xf32> {
   dist.step forward chunk 0 micro 0
   dist.step backward chunk 0 micro 0
   %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %z = nn.log %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
   dist.step update chunk 0 micro 0
-  %r = dist.collective all_reduce %sum over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %s = dist.collective all_reduce %sum over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @v, %s : tensor<64x64xf32>
+  %r = dist.collective all_reduce %y over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
   nn.assign @w, %r : tensor<64x64xf32>
-  return %y : tensor<64x64xf32>
+  return %z : tensor<64x64xf32>
 }
 
 // But not before the last step's message, which another stage waits for, and not what is of a microbatch.
@@ -125,17 +131,18 @@ func.func @beside_the_last_step(%sum: tensor<64x64xf32>, %x: tensor<64x64xf32>) 
 // CHECK: nn.log
 // CHECK: dist.step update
 // CHECK: dist.slice
-func.func @behind_the_message(%sum: tensor<64x64xf32>, %x: tensor<64x64xf32>, %rows: tensor<2xf32>)
-    -> (tensor<64x64xf32>, tensor<1xf32>) {
+func.func @behind_the_message(%rows: tensor<2xf32>, %x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<1xf32>) {
   dist.step backward chunk 0 micro 1
   %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
-  %token = dist.send_start %y to 0 channel 1 : tensor<64x64xf32> -> !dist.token<tensor<64x64xf32>>
+  %both = nn.neg %rows : (tensor<2xf32>) -> tensor<2xf32>
+  %g = nn.sin %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %token = dist.send_start %g to 0 channel 1 : tensor<64x64xf32> -> !dist.token<tensor<64x64xf32>>
   %z = nn.log %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
   dist.step update chunk 0 micro 0
   dist.send_wait %token : !dist.token<tensor<64x64xf32>>
-  %r = dist.collective all_reduce %sum over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %r = dist.collective all_reduce %y over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
   nn.assign @w, %r : tensor<64x64xf32>
-  %s = dist.slice %rows over <"micro"=2> shape [2] split 0 : tensor<2xf32> -> tensor<1xf32>
+  %s = dist.slice %both over <"micro"=2> shape [2] split 0 : tensor<2xf32> -> tensor<1xf32>
   return %z, %s : tensor<64x64xf32>, tensor<1xf32>
 }
 

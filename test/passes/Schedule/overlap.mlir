@@ -48,6 +48,9 @@ func.func @keeps_order(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<8x8xf
 }
 
 nn.variable @w : tensor<64x64xf32> {role = "parameter", trained = true}
+nn.variable @piece : tensor<32x64xf32> {role = "parameter", trained = true}
+nn.variable @w1 : tensor<64x64xf32> {role = "parameter", trained = true}
+nn.variable @w2 : tensor<64x64xf32> {role = "parameter", trained = true}
 
 // A gradient is waited for when two more collectives have started, the last ones when all other work is done; its update follows at once.
 // CHECK-LABEL: func.func @gradients
@@ -122,4 +125,31 @@ func.func @last_bucket(%x: tensor<64x64xf32>, %none: tensor<f32>, %s: tensor<8xf
   %p = dist.pack %1, %2 : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<8192xf32>
   %b = dist.collective all_reduce %p over <"d"=2> shape [8192] reduce sum : tensor<8192xf32> -> tensor<8192xf32>
   return %2, %b : tensor<64x64xf32>, tensor<8192xf32>
+}
+
+// Beside the last step of a pipeline what is reduced in place is waited for when that is done, for other stages wait for it, however many
+// more have started; what a wait frees is not.
+// CHECK-LABEL: func.func @beside_a_step
+// CHECK: %[[T:.*]] = dist.collective_start reduce_scatter
+// CHECK: %[[A:.*]] = dist.collective_start all_reduce %arg1
+// CHECK-NEXT: dist.collective_start all_reduce %arg2
+// CHECK-NEXT: dist.collective_wait %[[T]]
+// CHECK-NEXT: nn.assign
+// CHECK-NEXT: dist.collective_start all_reduce %arg3
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_wait %[[A]]
+// CHECK: dist.step update
+func.func @beside_a_step(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tensor<64x64xf32>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  dist.step backward chunk 0 micro 0
+  %0 = dist.collective reduce_scatter %x over <"d"=2> shape [64, 64] split 0 reduce sum : tensor<64x64xf32> -> tensor<32x64xf32>
+  nn.assign @piece, %0 : tensor<32x64xf32>
+  %1 = dist.collective all_reduce %a over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w, %1 : tensor<64x64xf32>
+  %2 = dist.collective all_reduce %b over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w1, %2 : tensor<64x64xf32>
+  %3 = dist.collective all_reduce %c over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w2, %3 : tensor<64x64xf32>
+  %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  dist.step update chunk 0 micro 0
+  return %y : tensor<64x64xf32>
 }
