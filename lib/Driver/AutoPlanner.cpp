@@ -14,6 +14,10 @@ static constexpr int kTriedBelowCap = 24;
 // How many of those that shallow models were judged for are compiled whole, and how far off these may be.
 static constexpr size_t kWhole = 3;
 static constexpr double kOff = 0.02;
+// The same of pipelines that nothing was drawn for: compiled whole they are cut by the best of several rules,
+// not by the first.
+static constexpr size_t kWholePipelines = 6;
+static constexpr double kOffPipelines = 0.08;
 // Compiling whole takes so many times as long as to compare: all programs, and memory packed with care. Below
 // a cap that is in the way the memory phase searches too, the longer the more is over it: GPT-3 that needs
 // 1.8, 3.8 and 5.8 times the cap took 6, 34 and 84 s.
@@ -109,9 +113,11 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
   return found;
 }
 
-// From each to its best neighbour, as long as there is a better one. Side by side, since one walk alone
+// From each to its best neighbour, and to the best that spreads the ranks as it does, as long as there is a
+// better one. Side by side, since one walk alone
 // seldom has enough to judge for all threads.
 void AutoPlanner::climb(std::vector<JudgedPlan *> from, Time until) {
+  auto spreadText = [&](const AssignOptions &recipe) { return recipeText(recipes.spreadOf(recipe)); };
   while (!from.empty()) {
     std::vector<AssignOptions> around;
     std::vector<size_t> ends; // of each one's neighbours
@@ -123,12 +129,19 @@ void AutoPlanner::climb(std::vector<JudgedPlan *> from, Time until) {
     std::vector<JudgedPlan *> better;
     size_t i = 0;
     for (auto [each, end] : llvm::zip_equal(from, ends)) {
-      JudgedPlan *best = each;
-      for (; i < end; ++i)
-        if (found[i] && worth(*found[i]) < worth(*best))
+      const std::string spread = spreadText(each->recipe);
+      JudgedPlan *best = each, *bestOfSpread = each;
+      for (; i < end; ++i) {
+        if (!found[i])
+          continue;
+        if (worth(*found[i]) < worth(*best))
           best = found[i];
-      if (best != each && !llvm::is_contained(better, best))
-        better.push_back(best);
+        if (worth(*found[i]) < worth(*bestOfSpread) && spreadText(found[i]->recipe) == spread)
+          bestOfSpread = found[i];
+      }
+      for (JudgedPlan *next : {best, bestOfSpread})
+        if (next != each && !llvm::is_contained(better, next))
+          better.push_back(next);
     }
     from = std::move(better);
   }
@@ -291,7 +304,12 @@ const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, con
   int below = 0;
   size_t tried = 0;
   auto isSlower = [&](const JudgedPlan &each, size_t before, double than) {
-    return each.verdict.seconds * (each.verdict.isDrawn && before < kWhole ? 1 - kOff : 1) >= than;
+    double off = 0;
+    if (each.verdict.isDrawn && before < kWhole)
+      off = kOff;
+    else if (!each.verdict.isDrawn && each.recipe.pp > 1 && fits(each.verdict) && before < kWholePipelines)
+      off = kOffPipelines;
+    return each.verdict.seconds * (1 - off) >= than;
   };
   auto bound = [&] { return best ? best->fitted.seconds : kNever; };
   for (size_t i = 0; i < order.size();) {

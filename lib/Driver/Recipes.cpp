@@ -123,7 +123,9 @@ void Recipes::addModes(const AssignOptions &recipe, std::vector<AssignOptions> &
       add([&](AssignOptions &other) { other.spMode = mode; });
   if (recipe.pp > 1 && isFree("pp-schedule"))
     for (const pipeline::Schedule &schedule : pipeline::allSchedules())
-      add([&](AssignOptions &other) { other.ppSchedule = schedule.name; });
+      add([&](AssignOptions &other) {
+        other.ppSchedule = StringRef(schedule.name) == "1f1b" ? "" : schedule.name;
+      });
   if (maySplit(recipe))
     for (int64_t stage : {0, 1, 2, 3})
       add([&](AssignOptions &other) { other.zero = stage; });
