@@ -118,11 +118,11 @@ void StageEmitter::classify() {
       varies.insert(&op);
     else if (gathered)
       briefly.insert(&op);
-    when[&op] = after                         ? When::After
-                : part                        ? When::Step
-                : micro || gathered || inStep ? When::Use
-                : collected                   ? When::First
-                                              : When::Before;
+    when[&op] = after                                                ? When::After
+                : part                                               ? When::Step
+                : micro || gathered || inStep                        ? When::Use
+                : collected && !op.hasTrait<OpTrait::IsTerminator>() ? When::First
+                                                                     : When::Before;
   }
 }
 

@@ -58,6 +58,13 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     start.erase();
   }
 
+  // Whether the value, or a view of it, is a message to another stage of a pipeline.
+  static bool isSent(Value value) {
+    return llvm::any_of(value.getUsers(), [](Operation *user) {
+      return isa<dist::SendStartOp>(user) || (isView(user) && isSent(user->getResult(0)));
+    });
+  }
+
   // The node behind which one of the collectives (start, wait) is to be waited for: where `inFlight` later
   // ones have started, or `last`, where they are too few or in another step of a pipeline. What depends on it
   // cannot start before, and does not count.
@@ -108,13 +115,18 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
         deferrable.push_back(
             {graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
     }
+    const int end = graph.endOfSteps();
+    int begin = end; // of the last step
+    while (begin >= 0 && !graph.beginsStep(begin))
+      --begin;
     std::vector<std::pair<int, int>> later;
     for (auto [i, pair] : llvm::enumerate(deferrable)) {
       int place = placeOf(graph, deferrable, i, lastWork);
-      // What is reduced in place, which a wait would not free, holds up no step of a pipeline.
-      if (dist::collectiveOf(graph.op(pair.second)->getResult(0)).getKind() ==
-          dist::CollectiveKind::AllReduce)
-        place = std::max(place, graph.endOfSteps());
+      // What is reduced in place, which a wait would not free, does not hold up the last step of a pipeline.
+      Value result = graph.op(pair.second)->getResult(0);
+      if (pair.first > begin && !isSent(result) &&
+          dist::collectiveOf(result).getKind() == dist::CollectiveKind::AllReduce)
+        place = std::max(place, end);
       if (place > pair.second)
         later.push_back({place, pair.second});
     }

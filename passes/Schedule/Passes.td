@@ -8,7 +8,8 @@ def EmitPipeline : Pass<"tessera-emit-pipeline", "::mlir::ModuleOp"> {
     Requires: `tessera-partition`, which leaves for each stage the program of one microbatch. Every step of
     the schedule (`passes/Pipeline`) becomes a `dist.step`, what it receives, its operators, and the starts of
     its sends, which are waited for when they have been received in a simulated run. `dist.accumulate` becomes
-    additions. What depends on no microbatch comes first, what uses sums over them last.
+    additions. What depends on no microbatch comes first, but for collectives of a stage whose first step
+    receives nothing: these stand where that step needs them. What uses sums over microbatches comes last.
   }];
   let options = [Option<"turns", "turns", "int64_t", "0",
                         "emit only so many microbatches, as if there were no more; 0: all. What is read of "
@@ -80,7 +81,8 @@ def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
     soon as they can. Of the others the one that frees the most bytes beyond those that it allocates runs
     next, where one does; else the first in program order. This rule for bytes is left out where it does not
     lower the peak, as `passes/Memory/Storage.h` has it. Runs before collectives are split: it decides the
-    bound that packing then meets. Reads and writes of a variable keep their order.
+    bound that packing then meets. Reads and writes of a variable keep their order. What follows the last step
+    of a pipeline may run beside it (`dist.step`); what waits for other stages there comes last.
 
     Before that, what is computed from variables and constants alone moves to its first reader, and the
     backward gets conversions of variables of its own where that lowers the peak by one percent.
@@ -257,7 +259,8 @@ def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::Func
     stood and `dist.collective_wait` before its first use, so that what stands between overlaps with it. Those
     that nothing waits for (see `tessera-bucket-collectives`) are waited for, and what depends on them runs,
     when `in-flight` more of them have started, the last ones when all other work is done: more in flight
-    hides more, and keeps more gradients live. Collectives keep their order, which is the same on every rank
+    hides more, and keeps more gradients live; beside the last step of a pipeline all-reduces are waited for
+    behind its work. Collectives keep their order, which is the same on every rank
     since every rank runs one program.
   }];
   let options = [Option<"inFlight", "in-flight", "unsigned", "2",

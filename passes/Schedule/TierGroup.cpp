@@ -34,9 +34,10 @@ double TierGroup::enoughFor(func::FuncOp func) const {
 }
 
 // All that could be faster than `best`, the fastest first; of a small step that hardly waits as it is that
-// alone, unless `all`. In large steps more quarters of a price are tried only while they are faster.
+// alone. `isTried`: as it is it has been tried. In large steps more quarters of a price are tried only while
+// they are faster.
 std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size, double best, bool repeats,
-                                                    bool withUpdates, bool all) {
+                                                    bool withUpdates, bool isTried) {
   constexpr double kForever = std::numeric_limits<double>::infinity();
   const bool isFitted = best < kForever; // as it is
   const bool isSmall = size == Size::Small, isFirst = isSmall && !isFitted;
@@ -53,9 +54,9 @@ std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, Size size
   };
   // Nothing was sketched: `best` is of a fit, which a sketch is slower than.
   double without = kForever;
-  if (withUpdates || isFirst) {
+  if (!isTried && (withUpdates || isFirst)) {
     without = add(std::nullopt);
-    if (isFirst && !all && without <= tiers::kEnough * search.alone)
+    if (isFirst && without <= tiers::kEnough * search.alone)
       return sketches;
     if (sketches.back().updates.onHost == search.updates) // that has been tried
       sketches.pop_back();
@@ -134,11 +135,11 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, Size size,
       }
     }
   };
-  std::vector<Sketch> sketches = sketchAll(func, size, best, repeats, withUpdates, /*all=*/false);
+  std::vector<Sketch> sketches = sketchAll(func, size, best, repeats, withUpdates, /*isTried=*/false);
   fitFastest(sketches);
   // Nothing had to leave, but what packing loses is too much.
   if (!winner && sketches.size() == 1 && !sketches.front().repetition)
-    fitFastest(sketchAll(func, size, best, repeats, withUpdates, /*all=*/true));
+    fitFastest(sketchAll(func, size, best, repeats, withUpdates, /*isTried=*/true));
   search.repeats = {};
   search.updates.reset();
   if (winner)

@@ -83,7 +83,7 @@ private:
   std::optional<FittedProgram> faster(mlir::func::FuncOp func, Size size, std::optional<FittedProgram> fitted,
                                       bool repeats, bool withUpdates);
   std::vector<Sketch> sketchAll(mlir::func::FuncOp func, Size size, double best, bool repeats,
-                                bool withUpdates, bool all);
+                                bool withUpdates, bool isTried);
   Attempt fitSketch(mlir::func::FuncOp func, const Sketch &sketch, double bound);
   void decide(mlir::func::FuncOp func);
   std::function<void()> undoOfAll();

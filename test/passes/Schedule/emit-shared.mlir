@@ -37,6 +37,24 @@ module attributes {dist.micro = 2 : i64, dist.pipeline = #dist.pipeline<"pipe", 
     return
   }
 
+  // What is only returned is gathered, and returned at the end.
+  // CHECK-LABEL: func.func @infer_stage0
+  // CHECK: dist.step forward chunk 0 micro 0
+  // CHECK: %[[P:.*]] = dist.collective all_gather
+  // CHECK: dist.step update
+  // CHECK: return %[[P]]
+  func.func @infer_stage0(%a: tensor<8xf32>) -> tensor<8xf32> attributes {dist.program = "infer", dist.stage = 0 : i64} {
+    %p = nn.read @p : tensor<4xf32>
+    %gp = dist.collective all_gather %p over <"d"=2> shape [4] concat 0 : tensor<4xf32> -> tensor<8xf32>
+    %e = nn.exp %a {dist.chunk = 0 : i64, dist.work = #dist<work forward>} : (tensor<8xf32>) -> tensor<8xf32>
+    dist.send %e to 1 channel 0 {dist.chunk = 0 : i64, dist.work = #dist<work forward>} : tensor<8xf32>
+    return %gp : tensor<8xf32>
+  }
+  func.func @infer_stage1() attributes {dist.program = "infer", dist.stage = 1 : i64} {
+    %x = dist.recv from 0 channel 0 {dist.chunk = 1 : i64, dist.work = #dist<work forward>} : tensor<8xf32>
+    return
+  }
+
   // CHECK-LABEL: func.func @train_stage1
   // CHECK: dist.collective all_gather
   // CHECK: dist.step forward chunk 1 micro 0
