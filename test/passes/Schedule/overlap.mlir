@@ -154,16 +154,38 @@ func.func @beside_a_step(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tenso
   return %y : tensor<64x64xf32>
 }
 
-// In a step before it is as everywhere: what is sent next does not wait for the end of the step; nor is it held beside the last one.
+// In a step before it is as everywhere.
 // CHECK-LABEL: func.func @in_a_step
+// CHECK: %[[A:.*]] = dist.collective_start all_reduce %arg1
+// CHECK-COUNT-2: dist.collective_start all_reduce
+// CHECK-NEXT: %[[R:.*]] = dist.collective_wait %[[A]]
+// CHECK-NEXT: nn.assign @w, %[[R]]
+// CHECK: nn.exp
+// CHECK: dist.step forward chunk 0 micro 1
+// CHECK: dist.step update
+func.func @in_a_step(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tensor<64x64xf32>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  dist.step forward chunk 0 micro 0
+  %1 = dist.collective all_reduce %a over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w, %1 : tensor<64x64xf32>
+  %2 = dist.collective all_reduce %b over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w1, %2 : tensor<64x64xf32>
+  %3 = dist.collective all_reduce %c over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  nn.assign @w2, %3 : tensor<64x64xf32>
+  %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  dist.step forward chunk 0 micro 1
+  dist.step update chunk 0 micro 0
+  return %y : tensor<64x64xf32>
+}
+
+// Nor is a message held.
+// CHECK-LABEL: func.func @sent_beside_a_step
 // CHECK: %[[A:.*]] = dist.collective_start all_reduce %arg1
 // CHECK-COUNT-2: dist.collective_start all_reduce
 // CHECK-NEXT: %[[R:.*]] = dist.collective_wait %[[A]]
 // CHECK-NEXT: dist.send_start %[[R]]
 // CHECK: nn.exp
-// CHECK: dist.step forward chunk 0 micro 1
 // CHECK: dist.step update
-func.func @in_a_step(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tensor<64x64xf32>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+func.func @sent_beside_a_step(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tensor<64x64xf32>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
   dist.step forward chunk 0 micro 0
   %1 = dist.collective all_reduce %a over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
   %t = dist.send_start %1 to 1 channel 0 : tensor<64x64xf32> -> !dist.token<tensor<64x64xf32>>
@@ -172,8 +194,7 @@ func.func @in_a_step(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tensor<64
   %3 = dist.collective all_reduce %c over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
   nn.assign @w2, %3 : tensor<64x64xf32>
   %y = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
-  dist.step forward chunk 0 micro 1
-  dist.send_wait %t : !dist.token<tensor<64x64xf32>>
   dist.step update chunk 0 micro 0
+  dist.send_wait %t : !dist.token<tensor<64x64xf32>>
   return %y : tensor<64x64xf32>
 }
