@@ -114,8 +114,7 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
 }
 
 // From each to its best neighbour, and to the best that spreads the ranks as it does, as long as there is a
-// better one. Side by side, since one walk alone
-// seldom has enough to judge for all threads.
+// better one. Side by side, since one walk alone seldom has enough to judge for all threads.
 void AutoPlanner::climb(std::vector<JudgedPlan *> from, Time until) {
   auto spreadText = [&](const AssignOptions &recipe) { return recipeText(recipes.spreadOf(recipe)); };
   while (!from.empty()) {

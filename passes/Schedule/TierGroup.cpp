@@ -137,7 +137,7 @@ std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, Size size,
   };
   std::vector<Sketch> sketches = sketchAll(func, size, best, repeats, withUpdates, /*isTried=*/false);
   fitFastest(sketches);
-  // Nothing had to leave, but what packing loses is too much.
+  // Nothing had to leave by the bound, but what packing loses is too much.
   if (!winner && sketches.size() == 1 && !sketches.front().repetition)
     fitFastest(sketchAll(func, size, best, repeats, withUpdates, /*isTried=*/true));
   search.repeats = {};
