@@ -4,6 +4,7 @@
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Memory/Liveness.h"
 #include "passes/Pipeline/PipelineSchedule.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/PipelineMessages.h"
@@ -59,6 +60,7 @@ private:
   // a microbatch before its first use, after the last.
   enum class When { Before, First, Step, Use, After };
   void classify();
+  void putInFront(Operation *op);
   void emitShared();
   void emitStep(size_t place);
   void emitIn(Operation *op, IRMapping &map);
@@ -101,7 +103,7 @@ void StageEmitter::classify() {
     auto part = PipelinePart::of(&op);
     bool after = part && part->work == PipelineWork::Update, inStep = false,
          micro = dist::readsMicro(&op) || isa<dist::RecvOp>(op), gathered = dist::kGather.isOn(&op),
-         collected = isa<dist::CollectiveOp>(op);
+         collected = false;
     if (auto receive = dyn_cast<dist::RecvOp>(op))
       receives[receive.getChannel()] = &op;
     if (auto send = dyn_cast<dist::SendOp>(op))
@@ -118,12 +120,24 @@ void StageEmitter::classify() {
       varies.insert(&op);
     else if (gathered)
       briefly.insert(&op);
-    when[&op] = after                                                ? When::After
-                : part                                               ? When::Step
-                : micro || gathered || inStep                        ? When::Use
-                : collected && !op.hasTrait<OpTrait::IsTerminator>() ? When::First
-                                                                     : When::Before;
+    const bool sent = isa<dist::CollectiveOp>(op) || (collected && (isView(&op) || isa<dist::UnpackOp>(op)));
+    when[&op] = after                         ? When::After
+                : part                        ? When::Step
+                : micro || gathered || inStep ? When::Use
+                : sent                        ? When::First
+                                              : When::Before;
+    if (when[&op] == When::Before && !op.hasTrait<OpTrait::IsTerminator>())
+      putInFront(&op);
   }
+}
+
+// What is computed once for all microbatches lies in front of the first step, with all it needs: in that
+// step, a kernel might take it in, and the first microbatch round otherwise than the rest.
+void StageEmitter::putInFront(Operation *op) {
+  when[op] = When::Before;
+  for (Operation *def : llvm::map_range(op->getOperands(), [](Value v) { return v.getDefiningOp(); }))
+    if (def && when.lookup(def) == When::First)
+      putInFront(def);
 }
 
 bool StageEmitter::belongs(Operation *op, const pipeline::Step &step) const {

@@ -114,6 +114,14 @@ def test_eight_stages_of_eight(tmp_path):
     assert sorted(p["stage"] for p in programs if p["name"] == "train") == list(range(8))
 
 
+@pytest.mark.parametrize("variant", ["gpt2", "bert"])
+def test_gathering_beside_a_step_changes_no_bit(program, tmp_path, variant):
+    """Sums over two replicas are the same in any order, so only a kernel that takes in a conversion could move bf16."""
+    runs = [losses(program(variant, pipe(2, "1f1b", 2, "--dp", "2", *zero), (*TRAIN, "--dtype", "bf16")).train(tmp_path / str(len(zero)), data_of(variant), 3)).tobytes()
+            for zero in ((), ("--zero", "1"))]
+    assert runs[0] == runs[1]
+
+
 @pytest.mark.parametrize("schedule", ONE_CHUNK + TWO_CHUNKS)
 def test_inference(program, tmp_path, schedule):
     inputs = h.model_inputs("gpt2", ["input_ids"])
