@@ -77,7 +77,8 @@ struct Judge::Size {
 };
 
 Judge::Size Judge::sizeOf(int64_t stages, StringRef schedule, int64_t microbatches) {
-  const pipeline::Schedule *known = pipeline::findSchedule(schedule.empty() ? "1f1b" : schedule);
+  const pipeline::Schedule *known =
+      pipeline::findSchedule(schedule.empty() ? pipeline::kDefaultSchedule : schedule);
   if (stages <= 1 || !known)
     return {};
   return {known, {stages, stages * known->chunksPerStage, microbatches}};

@@ -124,7 +124,7 @@ void Recipes::addModes(const AssignOptions &recipe, std::vector<AssignOptions> &
   if (recipe.pp > 1 && isFree("pp-schedule"))
     for (const pipeline::Schedule &schedule : pipeline::allSchedules())
       add([&](AssignOptions &other) {
-        other.ppSchedule = StringRef(schedule.name) == "1f1b" ? "" : schedule.name;
+        other.ppSchedule = StringRef(schedule.name) == pipeline::kDefaultSchedule ? "" : schedule.name;
       });
   if (maySplit(recipe))
     for (int64_t stage : {0, 1, 2, 3})

@@ -4,6 +4,7 @@
 #define TESSERA_PASSES_ASSIGN_PLAN_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "runtime/core/size.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -48,7 +49,7 @@ struct ValueRule {
 /// How the model is cut along one mesh axis, and in which order its parts run.
 struct PipelineRule {
   std::string axis;
-  std::string schedule = "1f1b";
+  std::string schedule = pipeline::kDefaultSchedule;
   /// One list of globs a chunk; none: balanced by cost.
   std::vector<std::vector<std::string>> stages;
   std::vector<PlanPosition> stagesAt;

@@ -48,6 +48,8 @@ struct Schedule {
 };
 
 const std::vector<Schedule> &allSchedules();
+/// What a pipeline has whose schedule nobody names.
+inline constexpr char kDefaultSchedule[] = "1f1b";
 /// Null when there is none of that name.
 const Schedule *findSchedule(std::string_view name);
 /// `gpipe, 1f1b, ...`

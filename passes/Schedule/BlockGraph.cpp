@@ -175,9 +175,7 @@ private:
   // it uses what that computes: neither before what that receives nor before its last message is on its way,
   // for which other stages wait.
   void steps() {
-    int begin = kNone, first = 0, message = kNone, last = graph.size() - 1;
-    while (last >= 0 && !graph.beginsStep(last))
-      --last;
+    int begin = kNone, first = 0, message = kNone, last = graph.lastStep();
     std::vector<bool> usesLast(graph.size()); // of what follows the last step
     for (int i = 0; i < graph.size(); ++i) {
       Operation *op = graph.nodes[i].op;
@@ -262,6 +260,13 @@ void BlockGraph::findAllocatingSlices() {
       if (--open[before] == 0)
         ready.push_back(before);
   }
+}
+
+int BlockGraph::lastStep() const {
+  int node = size() - 1;
+  while (node >= 0 && !beginsStep(node))
+    --node;
+  return node;
 }
 
 bool BlockGraph::beginsStep(int node) const {

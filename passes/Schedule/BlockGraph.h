@@ -29,7 +29,8 @@ public:
   bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
   /// Whether the node begins a step of a pipeline: nothing moves across it.
   bool beginsStep(int node) const;
-  /// The node that ends the last step of a pipeline; -1 where there is none.
+  /// The node that begins the last step of a pipeline, and the one that ends it; -1 where there is none.
+  int lastStep() const;
   int endOfSteps() const { return ending; }
   /// Whether the forward slice of a user of the node allocates memory.
   bool usersAllocate(int node) const;

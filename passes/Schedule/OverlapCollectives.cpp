@@ -116,9 +116,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
             {graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
     }
     const int end = graph.endOfSteps();
-    int begin = end; // of the last step
-    while (begin >= 0 && !graph.beginsStep(begin))
-      --begin;
+    const int begin = graph.lastStep();
     std::vector<std::pair<int, int>> later;
     for (auto [i, pair] : llvm::enumerate(deferrable)) {
       int place = placeOf(graph, deferrable, i, lastWork);
