@@ -460,6 +460,8 @@ void LoopOp::build(OpBuilder &builder, OperationState &state, int64_t times, Val
 }
 
 void LoopOp::print(OpAsmPrinter &printer) {
+  if (getFirst() != 0)
+    printer << " from " << getFirst();
   printer << " times " << getTimes();
   if (!getInits().empty()) {
     printer << " iter_args(";
@@ -471,11 +473,16 @@ void LoopOp::print(OpAsmPrinter &printer) {
   }
   printer << ' ';
   printer.printRegion(getRegion(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {getTimesAttrName()});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {getTimesAttrName(), getFirstAttrName()});
 }
 
 ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &state) {
-  int64_t times;
+  int64_t times, first = 0;
+  if (succeeded(parser.parseOptionalKeyword("from"))) {
+    if (parser.parseInteger(first))
+      return failure();
+    state.addAttribute(getFirstAttrName(state.name), parser.getBuilder().getI64IntegerAttr(first));
+  }
   if (parser.parseKeyword("times") || parser.parseInteger(times))
     return failure();
   state.addAttribute(getTimesAttrName(state.name), parser.getBuilder().getI64IntegerAttr(times));
@@ -518,6 +525,8 @@ static LogicalResult verifyCarriedCopy(LoopOp loop, Value init, BlockArgument ca
 LogicalResult LoopOp::verify() {
   if (int64_t(getTimes()) < 1)
     return emitOpError("runs ") << int64_t(getTimes()) << " times; expected at least 1";
+  if (int64_t(getFirst()) < 0)
+    return emitOpError("begins with microbatch ") << int64_t(getFirst()) << "; expected 0 or more";
   TypeRange results = getResultTypes();
   if (getInits().getTypes() != results || getBody()->getArgumentTypes() != results)
     return emitOpError("has initial values, carried values and results of different types");

@@ -385,13 +385,14 @@ def Dist_StepOp : Dist_Op<"step"> {
 def Dist_LoopOp : Dist_Op<"loop", [SingleBlock, RecursiveMemoryEffects, RecursivelySpeculatable]> {
   let summary = "runs its body once per microbatch, carrying values";
   let description = [{
-    In the body the coordinate of the axis `"micro"` is the iteration, outside 0: what stands there for
-    another microbatch has it as `shift` along the axis. The body may use values from above.
+    In the body the coordinate of the axis `"micro"` is the iteration, counted from `first` (`from 1`; 0 where
+    it is not written), outside 0: what stands there for another microbatch has it as `shift` along the axis.
+    The body may use values from above.
     `%sum = dist.loop times 4 iter_args(%acc = %zero : tensor<8xf32>) { ... dist.yield %next : tensor<8xf32>
     }` A copy that it carries lies in one place: an offload in the body brings the next one over the one
     before.
   }];
-  let arguments = (ins I64Attr:$times, Variadic<AnyType>:$inits);
+  let arguments = (ins I64Attr:$times, DefaultValuedAttr<I64Attr, "0">:$first, Variadic<AnyType>:$inits);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$region);
   let hasCustomAssemblyFormat = 1;

@@ -159,10 +159,10 @@ def Exec_WaitOp : Exec_Op<"wait", [Exec_Accesses]> {
   let assemblyFormat = "$token attr-dict";
 }
 def Exec_LoopOp : Exec_Op<"loop", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
-  let summary = "runs its body once a microbatch";
-  let arguments = (ins I64Attr:$times);
+  let summary = "runs its body once a microbatch, from the one with the number `first`";
+  let arguments = (ins I64Attr:$times, DefaultValuedAttr<I64Attr, "0">:$first);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$times $body attr-dict";
+  let assemblyFormat = "(`from` $first^)? $times $body attr-dict";
 }
 
 #endif

@@ -280,6 +280,7 @@ LogicalResult Describer::operations(Block &block, rt::Program &program, int64_t 
       rt::Operation begin, end;
       begin.kind = rt::Operation::Kind::Loop;
       begin.times = int64_t(loop.getTimes());
+      begin.micro = int64_t(loop.getFirst());
       end.kind = rt::Operation::Kind::End;
       program.operations.push_back(begin);
       if (failed(operations(loop.getBody().front(), program, times * begin.times)))

@@ -144,23 +144,28 @@ LogicalResult ExecEmitter::emitUnpack(dist::UnpackOp op) {
   return success();
 }
 
+void ExecEmitter::fill(nn::ConstantOp constant, int buffer, Operation &op) {
+  auto type = cast<RankedTensorType>(constant.getType());
+  APFloat value = cast<DenseElementsAttr>(constant.getValue()).getSplatValue<APFloat>();
+  call(op, "fill", {buffer}, {}, {0}, {},
+       settings({{"count", b.getI64IntegerAttr(type.getNumElements())},
+                 {"value", b.getF64FloatAttr(value.convertToDouble())},
+                 {"dtype", b.getStringAttr(exec::dtypeName(type.getElementType()))}}));
+}
+
 LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
   for (auto [init, result] : llvm::zip(op.getInits(), op.getResults())) {
     int buffer = storage.of(result);
-    if (isa<dist::CopyType>(init.getType()))
+    if (isa<dist::CopyType>(init.getType()) || (storage.has(init) && storage.of(init) == buffer))
       continue; // made where it lies
-    auto type = cast<RankedTensorType>(init.getType());
     auto constant = init.getDefiningOp<nn::ConstantOp>();
     auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-    if (splat && splat.isSplat() && isa<FloatType>(type.getElementType()))
-      call(*op, "fill", {buffer}, {}, {0}, {},
-           settings({{"count", b.getI64IntegerAttr(type.getNumElements())},
-                     {"value", b.getF64FloatAttr(splat.getSplatValue<APFloat>().convertToDouble())},
-                     {"dtype", b.getStringAttr(exec::dtypeName(type.getElementType()))}}));
+    if (splat && splat.isSplat() && isa<FloatType>(splat.getElementType()))
+      fill(constant, buffer, *op);
     else
       copy(init, buffer, *op);
   }
-  auto loop = exec::LoopOp::create(b, op.getLoc(), op.getTimes());
+  auto loop = exec::LoopOp::create(b, op.getLoc(), op.getTimes(), op.getFirst());
   Block *body = new Block();
   loop.getBody().push_back(body);
   OpBuilder::InsertionGuard guard(b);

@@ -97,6 +97,10 @@ LogicalResult ExecEmitter::emit(Operation &op) {
           "changed there, after the last use of its old copy");
     return success();
   }
+  if (isFilled(&op)) {
+    fill(cast<nn::ConstantOp>(op), storage.of(op.getResult(0)), op);
+    return success();
+  }
   // What has a place and does nothing; numbers are cloned where they are used, a loop's initial values too.
   if (isa<nn::ReadOp, dist::ReadCopyOp, dist::BlockStartOp, dist::ValidOp, exec::ScalarOp>(op) ||
       op.hasTrait<OpTrait::ConstantLike>() || isView(&op))

@@ -42,6 +42,8 @@ private:
   mlir::LogicalResult emitPack(dist::PackOp op);
   mlir::LogicalResult emitUnpack(dist::UnpackOp op);
   mlir::LogicalResult emitLoop(dist::LoopOp op);
+  /// The constant's number, into the buffer.
+  void fill(nn::ConstantOp constant, int buffer, mlir::Operation &op);
   void emitPipeline(mlir::Operation &op);
 
   mlir::Value scalar(mlir::Value value) { return b.clone(*value.getDefiningOp())->getResult(0); }

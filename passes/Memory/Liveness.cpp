@@ -17,6 +17,13 @@ bool tessera::isView(Operation *op) {
   return factorOp && factorOp.getFactorRule().isReshape;
 }
 
+bool tessera::isFilled(Operation *op) {
+  auto constant = dyn_cast<nn::ConstantOp>(op);
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+  return splat && isa<FloatType>(splat.getElementType()) && !op->use_empty() &&
+         llvm::none_of(op->getUsers(), [](Operation *user) { return isa<dist::LoopOp>(user); });
+}
+
 Liveness::Liveness(func::FuncOp func) {
   number(func.getBody().front());
   func.walk([&](Operation *op) {

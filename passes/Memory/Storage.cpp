@@ -92,14 +92,20 @@ static int64_t reducedTo(Value value) {
   return op && rt::collectiveTraits(op.getKind()).yieldsAtRoot() ? *op.getSpec().root : -1;
 }
 
-// The sum of a loop that the value continues and can be in place of: the last term is added behind the loop.
+// The sum over microbatches that the value continues and can be in place of: that of a loop, or what stands
+// in front of one.
 Value Storage::sumBefore(Value value) {
   Operation *def = value.getDefiningOp();
   auto isSum = [&](int64_t operand) {
     Value sum = operand < 0 ? Value() : def->getOperand(operand);
-    return sum && sum.getDefiningOp<dist::LoopOp>() && sum.getParentBlock() == def->getBlock() &&
-           sum.hasOneUse() && sum.getType() == value.getType();
+    return sum && sum.getDefiningOp() && sum.getParentBlock() == def->getBlock() && sum.hasOneUse() &&
+           sum.getType() == value.getType() &&
+           (isa<dist::LoopOp>(sum.getDefiningOp()) || isFilled(sum.getDefiningOp()) || sumBefore(sum));
   };
+  if (auto loop = dyn_cast<dist::LoopOp>(def)) {
+    Value init = loop.getInits()[cast<OpResult>(value).getResultNumber()];
+    return init.getDefiningOp() && init.hasOneUse() && sumBefore(init) ? init : Value();
+  }
   if (auto apply = dyn_cast<exec::ApplyOp>(def)) {
     auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(apply.getKernel()) : func::FuncOp();
     if (auto pairs = kernel ? exec::kInPlace.of(kernel) : ArrayAttr())
@@ -125,7 +131,7 @@ void Storage::findPlaces(func::FuncOp func) {
       if (!def || def->getBlock() != pack->getBlock() ||
           !places.try_emplace(value, Place{pack, offset}).second)
         continue;
-      if (Value sum = sumBefore(value))
+      for (Value sum = sumBefore(value); sum; sum = sumBefore(sum))
         places.try_emplace(sum, Place{pack, offset});
     }
   });

@@ -17,6 +17,8 @@ void Storage::visit(Operation &op) {
     bind(op.getResult(0), variable());
   } else if (isa<nn::AssignOp, dist::AssignCopyOp>(op)) {
     variable();
+  } else if (isFilled(&op)) {
+    define(op.getResult(0));
   } else if (isa<dist::BlockStartOp, dist::ValidOp, exec::ScalarOp, dist::AbsentOp>(op) ||
              op.hasTrait<OpTrait::ConstantLike>() ||
              isa<dist::CollectiveWaitOp, dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op)) {
@@ -232,11 +234,13 @@ void Storage::visitUnpack(dist::UnpackOp op) {
   parts[op] = members;
 }
 
-// Carried values keep one buffer from before the loop to its last use behind it, copies that of the first
-// one.
+// Carried values keep one buffer from before the loop to its last use behind it, which is that of the first
+// one where the loop has that alone.
 void Storage::visitLoop(dist::LoopOp op) {
   for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {
-    if (isa<dist::CopyType>(init.getType()))
+    const bool isMade = has(init), isOnly = isMade && init.hasOneUse();
+    if (isa<dist::CopyType>(init.getType()) || (isMade && isMadeInPlaceOf(result, init)) ||
+        (isOnly && !hasPlace(result) && diesAt(init, op)))
       takeOver(result, of(init));
     else
       define(result);

@@ -118,11 +118,12 @@ private:
     return {};
   }
 
-  // Whether the value is what a loop has added up so far, or altogether.
+  // Whether the value is what a loop has added up so far, or altogether, or what is added up in front of one.
   static bool isLoopSum(Value value) {
-    auto carried = dyn_cast<BlockArgument>(value);
-    return carried ? isa<dist::LoopOp>(carried.getOwner()->getParentOp())
-                   : isa_and_nonnull<dist::LoopOp>(value.getDefiningOp());
+    if (auto carried = dyn_cast<BlockArgument>(value))
+      return isa<dist::LoopOp>(carried.getOwner()->getParentOp());
+    Operation *def = value.getDefiningOp();
+    return isa<dist::LoopOp>(def) || isFilled(def) || (isa<exec::ApplyOp>(def) && source(def));
   }
 
   void operands(int i) {

@@ -58,14 +58,16 @@ def FoldEpilogues : Pass<"tessera-fold-epilogues", "::mlir::ModuleOp"> {
 }
 
 def PeelLoops : Pass<"tessera-peel-loops", "::mlir::ModuleOp"> {
-  let summary = "Takes the last turn out of a loop over microbatches whose sums are reduced behind it";
+  let summary = "Takes the first and the last turn out of a loop over microbatches, beside what they send";
   let description = [{
     Requires: kernels, so that the turn computes what it did in the loop, to the bit. Where the collectives
     that need a sum of a loop take at least a hundredth of the loop's time, by the module's machine, its last
     turn stands behind it instead: a sum is whole as soon as its last term is, and its collective can be under
-    way beside the rest of the backward. Not where a turn cannot be told which it is (`dist.mask_padding`
-    over "micro"), nor in a program that needs more of the device than it may have: values of two copies of a
-    body are more to place, and their transfers take longer than these collectives.
+    way beside the rest of the backward. Where gathers of variables in front of the loop take as long, its
+    first turn stands in front of it, and each gather where that turn needs it. Not the last where it cannot
+    be told which it is (`dist.mask_padding` over "micro"), and neither in a program that needs more of the
+    device than it may have: values of two copies of a body are more to place, and their transfers take longer
+    than these collectives.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",

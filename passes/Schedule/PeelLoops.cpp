@@ -1,14 +1,16 @@
 // The last turn of a loop over microbatches leaves the loop, where what its sums are needed for may be under
-// way beside it.
+// way beside it, and the first one, where what all turns need may be.
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pipeline.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Memory/Storage.h"
 #include "passes/Memory/VariablePlaces.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Stored.h"
 #include "passes/Schedule/TierTrace.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -22,8 +24,8 @@ using namespace tessera;
 
 namespace {
 
-// Collectives behind a loop that take less than this part of its time are not worth a second copy of its
-// body.
+// Collectives in front of a loop or behind it that take less than this part of its time are not worth another
+// copy of its body.
 constexpr double kWorthwhile = 0.01;
 
 struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
@@ -48,8 +50,33 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
     return seconds;
   }
 
+  // What gathers variables in front of the loop for its body, or is computed of what is gathered, in order.
+  static SmallVector<Operation *> gatheredFor(dist::LoopOp loop) {
+    const Hazards hazards(*loop->getBlock());
+    auto gathers = [&](Operation *op) {
+      auto collective = dyn_cast<dist::CollectiveOp>(op);
+      return collective && gathersStored(collective, hazards);
+    };
+    SetVector<Value> needed;
+    getUsedValuesDefinedAbove(loop->getRegions(), needed);
+    for (size_t i = 0; i < needed.size(); ++i)
+      if (Operation *op = needed[i].getDefiningOp())
+        needed.insert(op->operand_begin(), op->operand_end());
+    SmallVector<Operation *> ops;
+    DenseSet<Value> gathered;
+    for (Operation &op : llvm::make_range(loop->getBlock()->begin(), loop->getIterator())) {
+      auto isGathered = [&](Value value) { return gathered.contains(value); };
+      if (llvm::none_of(op.getResults(), [&](Value value) { return needed.contains(value); }) ||
+          (!gathers(&op) && llvm::none_of(op.getOperands(), isGathered)))
+        continue;
+      gathered.insert(op.result_begin(), op.result_end());
+      ops.push_back(&op);
+    }
+    return ops;
+  }
+
   // Whether each operator of the body that depends on which microbatch runs can be told.
-  static bool canPeel(dist::LoopOp loop, int64_t microbatches) {
+  static bool canTellLast(dist::LoopOp loop, int64_t microbatches) {
     auto isMicro = [&](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; };
     auto divides = [&](const dist::AxisRef &axis) { return microbatches % (axis.pre * axis.size) == 0; };
     auto canTell = [&](dist::AxesAttr axes) {
@@ -62,7 +89,7 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
                         .Default([](Operation *other) { return !dist::readsMicro(other); });
       return isTold ? WalkResult::advance() : WalkResult::interrupt();
     };
-    return loop.getTimes() > 1 && !loop.getBody()->walk(check).wasInterrupted();
+    return !loop.getBody()->walk(check).wasInterrupted();
   }
 
   // Outside of a loop the coordinate on the axis "micro" is 0: shifts it to that of the microbatch.
@@ -78,8 +105,55 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
     op.setShift(shift);
   }
 
+  // The first operator of its block that uses a result of `op`, itself or in a region.
+  static Operation *firstUser(Operation *op) {
+    Operation *first = op->getBlock()->getTerminator();
+    for (Operation *user : op->getUsers())
+      if (Operation *inBlock = op->getBlock()->findAncestorOpInBlock(*user); inBlock->isBeforeInBlock(first))
+        first = inBlock;
+    return first;
+  }
+
+  // The first turn is that of microbatch 0, as everything outside of a loop is. Each sum has zeros of its own
+  // to begin with, which memory planning fills in where it is.
+  // What all turns need is gathered where this one needs it.
+  void peelFirst(dist::LoopOp loop, ArrayRef<Operation *> gathered) {
+    OpBuilder b(loop);
+    IRMapping map;
+    map.map(loop.getCarried(), loop.getInits());
+    auto begin = [&](Value value) {
+      auto carried = dyn_cast<BlockArgument>(value);
+      if (!carried || carried.getOwner() != loop.getBody())
+        return;
+      Value init = loop.getInits()[carried.getArgNumber()];
+      if (auto constant = init.getDefiningOp<nn::ConstantOp>(); constant && map.lookup(value) == init)
+        map.map(value, b.clone(*constant)->getResult(0));
+    };
+    for (Operation &op : loop.getBody()->without_terminator()) {
+      llvm::for_each(op.getOperands(), begin);
+      b.clone(op, map);
+    }
+    for (Operation *op : llvm::reverse(gathered))
+      moveWithinBlock(op, firstUser(op));
+    const SetVector<Value> begins(loop.getInits().begin(), loop.getInits().end());
+    auto next = llvm::map_to_vector(loop.getBody()->getTerminator()->getOperands(),
+                                    [&](Value value) { return map.lookupOrDefault(value); });
+    if (loop.getTimes() == 1) {
+      loop->replaceAllUsesWith(next);
+      loop->erase();
+    } else {
+      loop.getInitsMutable().assign(next);
+      loop.setFirst(loop.getFirst() + 1);
+      loop.setTimes(loop.getTimes() - 1);
+    }
+    for (Value value : begins)
+      if (auto unused = value.getDefiningOp<nn::ConstantOp>(); unused && unused->use_empty())
+        unused.erase();
+    ++numPeeled;
+  }
+
   // The last turn is that of the last microbatch, in whichever order the loop takes them (rt::Shards).
-  void peel(dist::LoopOp loop, int64_t microbatches) {
+  void peelLast(dist::LoopOp loop, int64_t microbatches) {
     const int64_t microbatch = int64_t(loop.getTimes()) - 1;
     OpBuilder b(loop->getContext());
     b.setInsertionPointAfter(loop);
@@ -117,11 +191,20 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
     const int64_t microbatches = dist::microbatches(module);
     for (auto func : module.getOps<func::FuncOp>())
       for (auto loop : llvm::to_vector(func.getBody().front().getOps<dist::LoopOp>())) {
-        if (!canPeel(loop, microbatches) ||
-            secondsBehind(loop, machine, threads) < kWorthwhile * secondsOf(loop, machine, threads) ||
-            !fits(func))
+        const double worthwhile = kWorthwhile * secondsOf(loop, machine, threads);
+        const SmallVector<Operation *> gathered = gatheredFor(loop);
+        double inFront = 0;
+        for (Operation *op : gathered)
+          if (isa<dist::CollectiveOp>(op))
+            inFront += secondsOf(op, machine, threads);
+        const bool first = inFront >= worthwhile, last = canTellLast(loop, microbatches) &&
+                                                         secondsBehind(loop, machine, threads) >= worthwhile;
+        if (loop.getTimes() == 1 || !(first || last) || !fits(func))
           continue;
-        peel(loop, microbatches);
+        if (last)
+          peelLast(loop, microbatches);
+        if (first)
+          peelFirst(loop, gathered);
       }
   }
 

@@ -153,7 +153,7 @@ struct Operation {
   /// Wait, and function of the host.
   int64_t token = -1;
   int64_t times = 0;
-  /// Step: the microbatch of what follows.
+  /// Step: the microbatch of what follows. Loop: the turn that its first one is, of all that the rank has.
   int64_t micro = 0;
 
   /// The token that it starts, and that a wait is for; -1 for none.

@@ -188,6 +188,7 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
   } else if (kind == "loop") {
     op.kind = Operation::Kind::Loop;
     op.times = item.at("times").integer(0, description.micro);
+    op.micro = item.integer("micro", 0, 0, description.micro - op.times);
   } else if (kind == "end") {
     op.kind = Operation::Kind::End;
   } else {

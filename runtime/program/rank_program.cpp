@@ -287,18 +287,18 @@ void RankProgram::run() {
     if (prepared.save)
       prepared.save->start();
   size_t loopBegin = 0;
-  int64_t micro = 0, times = 0;
+  int64_t micro = 0, end = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
     Prepared &prepared = operations[i];
     if (prepared.op->kind == Operation::Kind::Loop) {
       loopBegin = i;
-      micro = 0;
-      times = prepared.op->times;
-      if (times == 0)
+      micro = prepared.op->micro;
+      end = micro + prepared.op->times;
+      if (end == micro)
         while (operations[i].op->kind != Operation::Kind::End)
           ++i;
     } else if (prepared.op->kind == Operation::Kind::End) {
-      if (++micro < times)
+      if (++micro < end)
         i = loopBegin;
       else
         micro = 0;

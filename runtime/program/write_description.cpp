@@ -218,7 +218,8 @@ Json withoutName(const Operation &op) {
   case Operation::Kind::Step:
     return {{"op", "step"}, {"micro", op.micro}};
   case Operation::Kind::Loop:
-    return {{"op", "loop"}, {"times", op.times}};
+    return op.micro == 0 ? Json{{"op", "loop"}, {"times", op.times}}
+                         : Json{{"op", "loop"}, {"times", op.times}, {"micro", op.micro}};
   case Operation::Kind::End:
     return Json::object({{"op", "end"}});
   }

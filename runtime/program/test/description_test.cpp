@@ -184,6 +184,8 @@ TEST(Description, ErrorsNameThePlace) {
     ops.insert(wait + 2, Json{{"op", "end"}});
   });
   EXPECT_ERROR("loop without end", json["programs"][1]["ops"].push_back({{"op", "loop"}, {"times", 1}}));
+  EXPECT_ERROR("micro is 1, outside of [0, 0]",
+               json["programs"][1]["ops"].push_back({{"op", "loop"}, {"times", 1}, {"micro", 1}}));
   EXPECT_ERROR("(operation 'it')",
                (json["programs"][0]["ops"][0]["name"] = "it", json["programs"][0]["ops"][0]["args"][0] = 99));
   EXPECT_ERROR("has a source buffer of 4 bytes, 12 are needed",

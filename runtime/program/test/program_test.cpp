@@ -364,6 +364,13 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
        {{"op", "loop"}, {"times", 0}},
        {{"op", "kernel"}, {"symbol", "count_micro"}, {"args", {0}}, {"extent", 1}, {"scalars", {0, 0}}},
        {{"op", "end"}},
+       {{"op", "loop"}, {"times", 2}, {"micro", 1}},
+       {{"op", "kernel"},
+        {"symbol", "count_micro"},
+        {"args", {0}},
+        {"extent", 1},
+        {"scalars", {{{"start", micro}, {"block", 1}}, {{"valid", micro}, {"block", 2}, {"size", 3}}}}},
+       {{"op", "end"}},
        {{"op", "call"},
         {"function", "gemm"},
         {"args", {0, 0, 1, 2}},
@@ -389,9 +396,9 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
                      session.step();
                      session.getOutput(0, out.data());
                      session.getOutput(1, row.data());
-                     // Valid elements of 3 in blocks of 2: 2, 1, 0.
-                     EXPECT_EQ(out, (std::vector<float>{1, 1, 1, 3}));
-                     EXPECT_EQ(row, (std::vector<float>{1, 1, 1, 3}))
+                     // Valid elements of 3 in blocks of 2: 2, 1, 0; the last two of these once more.
+                     EXPECT_EQ(out, (std::vector<float>{1, 2, 2, 4}));
+                     EXPECT_EQ(row, (std::vector<float>{1, 2, 2, 4}))
                          << "only the first row of the matrix is not zero";
                      MemoryFigures promised = description.programs[0].memoryFor(2);
                      EXPECT_EQ(promised.peak, 320 + 2 * perThread);

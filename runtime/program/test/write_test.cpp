@@ -61,7 +61,7 @@ Json everyOperation(const Json &data) {
       {"shape", {1, 2, 3, 4}},
       {"kind", "MatMul"}};
   return Json::array(
-      {{{"op", "loop"}, {"times", 2}},
+      {{{"op", "loop"}, {"times", 1}, {"micro", 1}},
        kernel,
        call,
        {{"op", "end"}},

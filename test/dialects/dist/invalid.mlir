@@ -355,6 +355,14 @@ func.func @f() {
   return
 }
 // -----
+func.func @f() {
+  // expected-error@+1 {{begins with microbatch -1; expected 0 or more}}
+  dist.loop from -1 times 2 {
+    dist.yield
+  }
+  return
+}
+// -----
 func.func @f(%x: tensor<4xf32>) {
   // expected-error@+1 {{must end in a dist.yield of 1 values of the types it carries}}
   %0 = dist.loop times 2 iter_args(%a = %x : tensor<4xf32>) {

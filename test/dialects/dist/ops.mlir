@@ -93,8 +93,8 @@ func.func @loop(%x: tensor<8xf32>) -> tensor<8xf32> {
     // CHECK: dist.yield %[[A]] : tensor<8xf32>
     dist.yield %a : tensor<8xf32>
   }
-  // CHECK: dist.loop times 1 {
-  dist.loop times 1 {
+  // CHECK: dist.loop from 3 times 1 {
+  dist.loop from 3 times 1 {
     // CHECK: dist.yield
     dist.yield
   }
