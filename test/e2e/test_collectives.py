@@ -115,12 +115,26 @@ def test_a_tied_table_is_reduced_once(more):
     assert [shape for kind, _, shape in collectives("gpt2", "train", ("--dp", "2", *more)) if shape == (160, 64)] == [(160, 64)]
 
 
-@pytest.mark.parametrize("zero,reduction", [("0", "all_reduce"), ("1", "reduce_scatter")])
-def test_sums_over_microbatches_are_reduced_beside_the_last_backward(zero, reduction):
-    """Its turn stands behind the loop; at least half of its backward's products come when a reduction has started."""
+def turns_of_gpt(zero):
+    """What stands in front of the loop over four microbatches, in it, and behind it."""
     text = h.checked(h.TESSERA, "compile", h.ROOT / "python/gpt_bytes.onnx", "--dp", "2", "--zero", zero, "--microbatches", "4", "--train", "adamw", "--to", "schedule").stdout
-    loop, turn = text.split("func.func @train(")[1].split("func.func @")[0].split("dist.yield")
-    assert "dist.loop times 3" in loop and f"dist.collective {reduction}" not in loop and f"dist.collective_start {reduction}" not in loop
+    front, rest = text.split("func.func @train(")[1].split("func.func @")[0].split("dist.loop ")
+    return front, *rest.split("dist.yield")
+
+
+@pytest.mark.parametrize("zero,loop,reduction", [("0", "times 3", "all_reduce"), ("1", "from 1 times 2", "reduce_scatter")])
+def test_sums_over_microbatches_are_reduced_beside_the_last_backward(zero, loop, reduction):
+    """Its turn stands behind the loop; at least half of its backward's products come when a reduction has started."""
+    _, body, turn = turns_of_gpt(zero)
+    assert body.startswith(loop) and f"dist.collective {reduction}" not in body and f"dist.collective_start {reduction}" not in body
     products = lambda part: len(re.findall(r"nn\.(?:fused_)?contract\b[^\n]*nn\.grad_of", part))
     before, behind = re.split(rf"dist\.collective(?:_start)? +{reduction}", turn, maxsplit=1)
     assert products(behind) >= products(before) and products(behind) >= 8
+
+
+def test_parameters_are_gathered_beside_the_first_forward():
+    """Its turn stands in front of the loop; at least half of its forward's products come before the last gather has started."""
+    front, body, _ = turns_of_gpt("1")
+    products = lambda part: len([line for line in re.findall(r"nn\.(?:fused_)?contract\b[^\n]*", part) if "nn.grad_of" not in line])
+    before, behind = front.rsplit("all_gather", 1)
+    assert "all_gather" not in body and products(before) >= products(behind) and products(before) >= 4, (products(before), products(behind))
