@@ -138,3 +138,14 @@ def test_parameters_are_gathered_beside_the_first_forward():
     products = lambda part: len([line for line in re.findall(r"nn\.(?:fused_)?contract\b[^\n]*", part) if "nn.grad_of" not in line])
     before, behind = front.rsplit("all_gather", 1)
     assert "all_gather" not in body and products(before) >= products(behind) and products(before) >= 4, (products(before), products(behind))
+
+
+@pytest.mark.parametrize("micro", ["2", "4"])
+@pytest.mark.parametrize("variant", ["gpt2", "llama"])
+def test_gathering_beside_a_turn_changes_no_bit(program, tmp_path, variant, micro):
+    """Sums over two replicas are the same in any order, and turns out of the loop are the kernels that they were in it."""
+    data = h.training_data(variant, [*h.input_names(variant), "labels"])
+    runs = [program(variant, "dp2", ("--train", "adamw", "--dtype", "bf16", "--microbatches", micro, "--zero", zero)).train(tmp_path / zero, data, 3, "--save", tmp_path / f"{zero}.safetensors")
+            for zero in "01"]
+    assert [e["loss"] for e in runs[0]] == [e["loss"] for e in runs[1]]
+    assert (tmp_path / "0.safetensors").read_bytes() == (tmp_path / "1.safetensors").read_bytes()
