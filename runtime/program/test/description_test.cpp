@@ -37,11 +37,11 @@ TEST(Description, TheTinyOneIsRight) {
 namespace {
 /// With programs behind all else, as the compiler writes it.
 std::string programsLast(const Json &json) {
-  Json programs = json["programs"], others = json;
+  Json others = json;
   others.erase("programs");
   std::string text = others.dump();
   text.pop_back();
-  return text + ",\"programs\":" + programs.dump() + "}";
+  return text + ",\"programs\":" + json["programs"].dump() + "}";
 }
 } // namespace
 
