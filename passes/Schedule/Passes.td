@@ -72,7 +72,7 @@ def PeelLoops : Pass<"tessera-peel-loops", "::mlir::ModuleOp"> {
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
                         "threads a rank, for the library's workspaces and the time of work">];
-  let statistics = [Statistic<"numPeeled", "peeled", "loops that have a turn less">];
+  let statistics = [Statistic<"numPeeled", "peeled", "turns that have left their loops">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }
 

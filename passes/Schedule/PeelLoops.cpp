@@ -5,6 +5,7 @@
 #include "dialects/dist/Pipeline.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Memory/Storage.h"
@@ -149,7 +150,6 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
     for (Value value : begins)
       if (auto unused = value.getDefiningOp<nn::ConstantOp>(); unused && unused->use_empty())
         unused.erase();
-    ++numPeeled;
   }
 
   // The last turn is that of the last microbatch, in whichever order the loop takes them (rt::Shards).
@@ -172,40 +172,69 @@ struct PeelLoopsPass : tessera::impl::PeelLoopsBase<PeelLoopsPass> {
     for (OpOperand *use : uses)
       use->set(map.lookupOrDefault(yield->getOperand(cast<OpResult>(use->get()).getResultNumber())));
     loop.setTimes(loop.getTimes() - 1);
-    ++numPeeled;
   }
 
-  // Whether the function needs no more of the device than it may have, in the order that it has yet.
-  bool fits(func::FuncOp func) {
-    ModuleOp module = getOperation();
-    auto cap = dist::kDeviceMemory.of(module);
-    if (!cap)
-      return true;
-    Storage storage(func, module.lookupSymbol<ModuleOp>(kKernelsModule), *library, threads);
-    return VariablePlaces(func).end(func, Tier::Device) + storage.fullestMoment().second <= cap.getInt();
-  }
-
-  void runOnOperation() override {
+  // Takes turns out of the function's loops where that is worthwhile. Returns how many.
+  int64_t peel(func::FuncOp func) {
     ModuleOp module = getOperation();
     const dist::Machine machine = dist::Machine::of(module);
     const int64_t microbatches = dist::microbatches(module);
-    for (auto func : module.getOps<func::FuncOp>())
-      for (auto loop : llvm::to_vector(func.getBody().front().getOps<dist::LoopOp>())) {
-        const double worthwhile = kWorthwhile * secondsOf(loop, machine, threads);
-        const SmallVector<Operation *> gathered = gatheredFor(loop);
-        double inFront = 0;
-        for (Operation *op : gathered)
-          if (isa<dist::CollectiveOp>(op))
-            inFront += secondsOf(op, machine, threads);
-        const bool first = inFront >= worthwhile, last = canTellLast(loop, microbatches) &&
-                                                         secondsBehind(loop, machine, threads) >= worthwhile;
-        if (loop.getTimes() == 1 || !(first || last) || !fits(func))
-          continue;
-        if (last)
-          peelLast(loop, microbatches);
-        if (first)
-          peelFirst(loop, gathered);
+    int64_t peeled = 0;
+    for (auto loop : llvm::to_vector(func.getBody().front().getOps<dist::LoopOp>())) {
+      if (loop.getTimes() == 1)
+        continue;
+      const double worthwhile = kWorthwhile * secondsOf(loop, machine, threads);
+      const SmallVector<Operation *> gathered = gatheredFor(loop);
+      double inFront = 0;
+      for (Operation *op : gathered)
+        if (isa<dist::CollectiveOp>(op))
+          inFront += secondsOf(op, machine, threads);
+      const bool first = inFront >= worthwhile;
+      if (canTellLast(loop, microbatches) && secondsBehind(loop, machine, threads) >= worthwhile) {
+        peelLast(loop, microbatches);
+        ++peeled;
       }
+      if (first) {
+        peelFirst(loop, gathered);
+        ++peeled;
+      }
+    }
+    return peeled;
+  }
+
+  // Whether the function needs no more of the device than `cap` in the order that it will have.
+  FailureOr<bool> fits(func::FuncOp func, int64_t cap) {
+    OwningOpRef<func::FuncOp> given = func.clone();
+    OpPassManager pm(func::FuncOp::getOperationName());
+    ChooseOrderOptions order;
+    order.target = target;
+    order.threads = threads;
+    order.largest = 0;
+    pm.addPass(createChooseOrder(order));
+    if (failed(runPipeline(pm, func)))
+      return failure();
+    Storage storage(func, getOperation().lookupSymbol<ModuleOp>(kKernelsModule), *library, threads);
+    const int64_t needed = VariablePlaces(func).end(func, Tier::Device) + storage.fullestMoment().second;
+    func.getBody().takeBody(given->getBody());
+    return needed <= cap;
+  }
+
+  void runOnOperation() override {
+    auto cap = dist::kDeviceMemory.of(getOperation());
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      OwningOpRef<func::FuncOp> given = cap ? func.clone() : func::FuncOp();
+      int64_t peeled = peel(func);
+      if (cap && peeled > 0) {
+        FailureOr<bool> isEnough = fits(func, cap.getInt());
+        if (failed(isEnough))
+          return signalPassFailure();
+        if (!*isEnough) {
+          func.getBody().takeBody(given->getBody());
+          peeled = 0;
+        }
+      }
+      numPeeled += peeled;
+    }
   }
 
   const nn::Library *library = nullptr;

@@ -149,3 +149,13 @@ def test_gathering_beside_a_turn_changes_no_bit(program, tmp_path, variant, micr
             for zero in "01"]
     assert [e["loss"] for e in runs[0]] == [e["loss"] for e in runs[1]]
     assert (tmp_path / "0.safetensors").read_bytes() == (tmp_path / "1.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("micro", ["2", "4"])
+def test_a_cap_that_is_met_keeps_turns_out_of_the_loop(program, micro):
+    """What the program needs in its own order counts, not what it needs before it is ordered."""
+    options = ("--train", "adamw", "--microbatches", micro, "--zero", "1")
+    free = program("gpt2", "dp2", options).info("train")
+    peak = max(rank["device"]["peak"] for rank in free["memory"])
+    capped = program("gpt2", "dp2", (*options, "--device-memory", str(peak))).info("train")
+    assert capped["step_seconds"] == free["step_seconds"] and not any(capped["moved"].values())
