@@ -24,6 +24,12 @@ bool tessera::isFilled(Operation *op) {
          llvm::none_of(op->getUsers(), [](Operation *user) { return isa<dist::LoopOp>(user); });
 }
 
+bool tessera::addsToFilled(Operation *op) {
+  return op && llvm::any_of(op->getOperands(), [](Value operand) {
+           return operand.getDefiningOp() && isFilled(operand.getDefiningOp());
+         });
+}
+
 Liveness::Liveness(func::FuncOp func) {
   number(func.getBody().front());
   func.walk([&](Operation *op) {

@@ -11,6 +11,8 @@ bool isView(mlir::Operation *op);
 /// Whether it is one number everywhere that memory planning fills in, where it is used: not what a loop
 /// begins with, which is filled in where the loop has it.
 bool isFilled(mlir::Operation *op);
+/// Whether it is the first addition to such zeros.
+bool addsToFilled(mlir::Operation *op);
 
 /// Positions in the order of a program: memory is a function of these, never of the clock.
 class Liveness {

@@ -100,11 +100,12 @@ Value Storage::sumBefore(Value value) {
     Value sum = operand < 0 ? Value() : def->getOperand(operand);
     return sum && sum.getDefiningOp() && sum.getParentBlock() == def->getBlock() && sum.hasOneUse() &&
            sum.getType() == value.getType() &&
-           (isa<dist::LoopOp>(sum.getDefiningOp()) || isFilled(sum.getDefiningOp()) || sumBefore(sum));
+           (isa<dist::LoopOp>(sum.getDefiningOp()) || isFilled(sum.getDefiningOp()) ||
+            addsToFilled(sum.getDefiningOp()));
   };
   if (auto loop = dyn_cast<dist::LoopOp>(def)) {
     Value init = loop.getInits()[cast<OpResult>(value).getResultNumber()];
-    return init.getDefiningOp() && init.hasOneUse() && sumBefore(init) ? init : Value();
+    return init.hasOneUse() && addsToFilled(init.getDefiningOp()) ? init : Value();
   }
   if (auto apply = dyn_cast<exec::ApplyOp>(def)) {
     auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(apply.getKernel()) : func::FuncOp();

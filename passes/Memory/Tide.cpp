@@ -86,7 +86,8 @@ MemoryTide tessera::tideOf(func::FuncOp func, const Storage &storage, const Offs
       most = bytes, fullest = position, tide.fullest = tide.moments.size() - 1;
   };
   func.getBody().front().walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op->getNumOperands() + op->getNumResults() > 0 && !op->hasTrait<OpTrait::ConstantLike>())
+    if (op->getNumOperands() + op->getNumResults() > 0 &&
+        (isFilled(op) || !op->hasTrait<OpTrait::ConstantLike>()))
       show(liveness.start(op), op);
   });
   tide.peak = offsets.peak(Tier::Device);

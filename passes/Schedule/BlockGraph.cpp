@@ -123,7 +123,7 @@ private:
     if (auto carried = dyn_cast<BlockArgument>(value))
       return isa<dist::LoopOp>(carried.getOwner()->getParentOp());
     Operation *def = value.getDefiningOp();
-    return isa<dist::LoopOp>(def) || isFilled(def) || (isa<exec::ApplyOp>(def) && source(def));
+    return isa<dist::LoopOp>(def) || isFilled(def) || addsToFilled(def);
   }
 
   void operands(int i) {
